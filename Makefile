@@ -1,0 +1,51 @@
+# The list of commands. Each one does all the set-up it needs; `make help` says what they are.
+#
+# No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check fmt mtr unit integration bench-archive mtr-asan clean
+
+PYTHON := build/bin/python
+
+help:                 ## this list
+	@echo "Prerequisites: Debian 12, root rights or sudo, Rust 1.88, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
+	@echo "The first run of any target sets the machine up; that takes about 15 minutes on 2 cores."
+	@echo
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
+
+setup:                ## MariaDB, its headers, RocksDB, two S3 servers, a Python environment; cached, nothing is done twice
+	@tools/setup/all.sh
+
+build: setup          ## build/ha_atoll.so (the engine) and build/atollctl (the command line tool)
+	@tools/build.sh
+
+demo: build           ## moves real tables into a bucket and back, with crashes on the way; build/demo/result.json
+	@$(PYTHON) demo/run.py
+
+test:                 ## everything that must pass: check, build, unit, mtr, integration
+	@tools/test.sh
+
+check: setup          ## formatters, linters, the rules of this code base; changes nothing
+	@tools/check.sh
+
+fmt: setup            ## formats all sources
+	@tools/check.sh --fix
+
+unit: setup           ## C++ and Rust unit tests
+	@tools/unit.sh
+
+mtr: build            ## SQL tests; make mtr T="name suite.name" runs some, MTR_ARGS="--record" goes to the runner
+	@tools/mtr.sh $(MTR_ARGS) $(T)
+
+mtr-asan: setup       ## the SQL tests with the plugin under address and undefined-behaviour sanitizers (slow)
+	@tools/build.sh --asan
+	@tools/mtr.sh --asan $(MTR_ARGS) $(T)
+
+integration: build    ## kill -9, recovery from the bucket, two servers on one bucket (Python)
+	@$(PYTHON) -m pytest tests $(PYTEST_ARGS)
+
+bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
+	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),InnoDB,ROCKSDB,S3,ATOLL) --repeat $(or $(REPEAT),3)
+
+clean:                ## removes build/; the cache under ~/.cache/atoll stays
+	rm -rf build

@@ -1,0 +1,68 @@
+#!/bin/bash
+# Builds Atoll: the Rust part with cargo, the plugin with CMake, then checks what was linked.
+#
+#   tools/build.sh [--asan] [--target TARGET]...
+#
+# Result: build/ha_atoll.so and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so.
+# --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
+. "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
+
+build=$ATOLL_ROOT/build
+output=$build
+tree=$build/cmake
+sanitize=OFF
+targets=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --asan) output=$build/asan tree=$build/cmake-asan sanitize=ON ;;
+    --target) targets+=("$2"); shift ;;
+    *) die "unknown option $1" "see the head of $0" ;;
+  esac
+  shift
+done
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$build/cargo}
+
+check_setup() {
+  [ -f "$build/setup.env" ] || die "this machine is not set up" "run: make setup"
+  # shellcheck disable=SC1091
+  . "$build/setup.env"
+  local now
+  now=$(installed_server)
+  if [ "$now" != "$MARIADB_PACKAGE" ]; then
+    die "the installed MariaDB is ${now:-gone}, the headers are of $MARIADB_PACKAGE" \
+        "a storage engine loads only into the very version it was compiled for; run: make setup"
+  fi
+  [ -d "$MARIADB_DIR" ] && [ -d "$ROCKSDB_DIR" ] || die "the cache $ATOLL_CACHE is incomplete" "run: make setup"
+}
+
+build_rust() {
+  (cd "$ATOLL_ROOT" && cargo build --release --locked --workspace --lib --bins)
+  if [ -x "$CARGO_TARGET_DIR/release/atollctl" ]; then
+    ln -f "$CARGO_TARGET_DIR/release/atollctl" "$build/atollctl" 2>/dev/null ||
+      cp -f "$CARGO_TARGET_DIR/release/atollctl" "$build/atollctl"
+  fi
+}
+
+configure() {
+  cmake -S "$ATOLL_ROOT" -B "$tree" -G "Unix Makefiles" \
+    -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_ROCKSDB_DIR="$ROCKSDB_DIR" \
+    -DATOLL_OBJSTORE_LIB="$CARGO_TARGET_DIR/release/libatoll_objstore.a" \
+    -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" >"$tree.log" 2>&1 || {
+    cat "$tree.log" >&2
+    die "cmake could not configure the build"
+  }
+  grep -A3 'CMake Warning' "$tree.log" >&2 || true
+}
+
+check_setup
+build_rust
+# One build at a time in one tree; a second one waits. (cargo does the same for itself.)
+exec 8>"$tree.lock"
+flock 8
+configure
+[ "${#targets[@]}" -gt 0 ] || targets=(ha_atoll)
+cmake --build "$tree" -j"$(nproc)" --target "${targets[@]}"
+if [[ " ${targets[*]} " == *" ha_atoll "* ]]; then
+  "$ATOLL_ROOT/tools/check-plugin.sh" "$output/ha_atoll.so"
+  say "built ${output#"$ATOLL_ROOT"/}/ha_atoll.so for MariaDB $MARIADB_VERSION"
+fi

@@ -1,0 +1,90 @@
+#!/bin/bash
+# Formatters, linters and the rules of this code base.
+#
+#   tools/check.sh            reports; changes nothing; exit status 1 when something is found
+#   tools/check.sh --fix      applies the formatters instead
+#   tools/check.sh --quick    without clippy and clang-tidy (for a hook before each commit)
+#
+# clang-tidy is slow, so it looks at the files changed since the last commit on the main line, or at all of them with
+# CLANG_TIDY=all. It needs the compile commands of `make build` and is left out, with a note, when there are none.
+. "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
+
+cd "$ATOLL_ROOT"
+# shellcheck disable=SC1091
+. build/setup.env
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ATOLL_ROOT/build/cargo}
+mode=${1:-all}
+ruff=$PYTHON_DIR/bin/ruff
+failed=()
+
+# Not the C header: its columns are set by hand, and a Rust test reads its layout.
+cpp_files() { find engine \( -name '*.cc' -o -name '*.h' \) ! -path engine/bridge/objstore.h | sort; }
+python_folders() { for folder in bench demo tests tools; do [ ! -d "$folder" ] || printf '%s ' "$folder"; done; }
+
+step() {  # step NAME COMMAND...
+  local name=$1 started=$SECONDS
+  shift
+  if "$@"; then say "$name: ok ($((SECONDS - started)) s)"; else say "$name: FAILED" && failed+=("$name"); fi
+}
+
+check_clang_format() {
+  local file clean=0
+  while read -r file; do
+    clang-format --dry-run -Werror "$file" 2>/dev/null || { echo "$file: not formatted; run make fmt" && clean=1; }
+  done < <(cpp_files)
+  return "$clean"
+}
+
+# shellcheck disable=SC2046
+check_ruff() { "$ruff" check --quiet $(python_folders) && "$ruff" format --check --quiet $(python_folders); }
+check_shell() { local file; for file in tools/*.sh tools/setup/*.sh .ci/run; do bash -n "$file" || return 1; done; }
+
+clippy() { cargo clippy --release --locked --workspace --all-targets --quiet -- -D warnings; }
+
+changed_sources() {
+  if [ "${CLANG_TIDY:-}" = all ]; then
+    find engine -name '*.cc'
+  else
+    { git diff --name-only HEAD; git diff --name-only HEAD~1 2>/dev/null; } | grep -E '^engine/.*\.cc$' | sort -u
+  fi
+}
+
+check_clang_tidy() {
+  local database=build/cmake/compile_commands.json files
+  if [ ! -f "$database" ]; then
+    say "clang-tidy: left out, there are no compile commands yet (make build)"
+    return 0
+  fi
+  # clang does not know every flag of g++.
+  mkdir -p build/clang-tidy
+  sed 's/ -fno-gnu-unique//g' "$database" >build/clang-tidy/compile_commands.json
+  mapfile -t files < <(changed_sources | while read -r file; do [ ! -f "$file" ] || printf '%s\n' "$file"; done)
+  [ "${#files[@]}" -gt 0 ] || return 0
+  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/clang-tidy 2>/dev/null
+}
+
+if [ "$mode" = --fix ]; then
+  cpp_files | xargs clang-format -i
+  cargo fmt --all
+  # shellcheck disable=SC2046
+  "$ruff" check --quiet --fix $(python_folders) || true
+  # shellcheck disable=SC2046
+  "$ruff" format --quiet $(python_folders)
+  exit 0
+fi
+
+step "rules of the code base (tools/tidy.py)" "$PYTHON_DIR/bin/python" tools/tidy.py
+step "tests of tidy.py" "$PYTHON_DIR/bin/python" -m pytest -q tools/tidy_test.py
+step "clang-format" check_clang_format
+step "cargo fmt" cargo fmt --all --check
+step "ruff" check_ruff
+step "shell syntax" check_shell
+if [ "$mode" != --quick ]; then
+  step "clippy" clippy
+  step "clang-tidy" check_clang_tidy
+fi
+if [ "${#failed[@]}" -gt 0 ]; then
+  say "check: ${#failed[@]} failed: ${failed[*]} (make fmt mends the formatting)"
+  exit 1
+fi
+say "check: all passed"

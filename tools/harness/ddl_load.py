@@ -1,0 +1,147 @@
+"""A client that keeps changing table definitions, with a model of what must exist after each step."""
+
+from __future__ import annotations
+
+import copy
+import random
+import threading
+import time
+
+import pymysql
+
+from harness.ledger import ClientLedger, Entry
+from harness.server import Server
+from harness.workload import CONNECTION_LOST
+
+TABLES_MAX = 3
+DATABASE = "ddl"
+
+
+def create_database(server: Server) -> None:
+    server.run(f"CREATE DATABASE {DATABASE} CHARACTER SET latin1 COLLATE latin1_german2_ci")
+
+
+class DdlClient(threading.Thread):
+    """Creates, fills, alters, renames, truncates and drops tables, one acknowledged step at a time.
+
+    Model: {table: {"columns": [..], "indexes": [..], "rows": n, "sum": sum of id}}.
+    """
+
+    def __init__(self, server: Server, ledger: ClientLedger, engine: str, seed: str):
+        super().__init__(daemon=True)
+        self.ledger = ledger
+        self.failure: BaseException | None = None
+        self.server_dying = threading.Event()
+        self._server = server
+        self._engine = engine
+        self._random = random.Random(seed)
+        self._state = ledger.state_at(ledger.last_sent())
+        self._number = ledger.last_sent()
+
+    def run(self) -> None:
+        try:
+            connection = self._server.connect(DATABASE)
+            with connection.cursor() as cursor:
+                while not self.server_dying.is_set():
+                    self._step(cursor)
+                    time.sleep(self._random.random() * 0.05)
+        except pymysql.Error as error:
+            if not (self.server_dying.is_set() and error.args[0] in CONNECTION_LOST):
+                self.failure = error
+
+    def _step(self, cursor) -> None:
+        number = self._number + 1
+        kind, statement, after = self._choose(number)
+        entry = Entry(
+            self.ledger.client, number, kind, lambda state: _replace(state, after), time.monotonic()
+        )
+        self.ledger.entries.append(entry)
+        cursor.execute(statement)
+        entry.acked_at = time.monotonic()
+        self._number, self._state = number, after
+
+    def _choose(self, number: int) -> tuple[str, str, dict]:
+        """Returns the kind, the statement and the model after it."""
+        after = copy.deepcopy(self._state)
+        if not after or (len(after) < TABLES_MAX and self._random.random() < 0.3):
+            name = f"t{number}"
+            after[name] = {"columns": ["id", "word"], "indexes": ["PRIMARY"], "rows": 0, "sum": 0}
+            definition = "(id INT NOT NULL PRIMARY KEY, word VARCHAR(50))"
+            return "create", f"CREATE TABLE {name} {definition} ENGINE={self._engine}", after
+        name = self._random.choice(sorted(after))
+        table = after[name]
+        actions = [self._insert, self._insert, self._rename, self._index, self._index, self._column]
+        actions += [self._truncate, self._rebuild, self._drop]
+        kind = self._random.choice(actions)
+        return kind.__name__.strip("_"), kind(after, name, table, number), after
+
+    def _insert(self, _after: dict, name: str, table: dict, number: int) -> str:
+        keys = [number * 1000 + index for index in range(self._random.randrange(1, 200))]
+        table["rows"] += len(keys)
+        table["sum"] += sum(keys)
+        rows = ",".join(f"({key},'word {key % 97}')" for key in keys)
+        return f"INSERT INTO {name} (id, word) VALUES {rows}"
+
+    def _rename(self, after: dict, name: str, table: dict, number: int) -> str:
+        after[f"r{number}"] = after.pop(name)
+        return f"RENAME TABLE {name} TO r{number}"
+
+    def _index(self, _after: dict, name: str, table: dict, number: int) -> str:
+        extra = [index for index in table["indexes"] if index != "PRIMARY"]
+        if extra:
+            table["indexes"].remove(extra[0])
+            return f"ALTER TABLE {name} DROP INDEX {extra[0]}"
+        table["indexes"].append(f"by_word{number}")
+        return f"ALTER TABLE {name} ADD INDEX by_word{number} (word, id)"
+
+    def _column(self, _after: dict, name: str, table: dict, number: int) -> str:
+        extra = table["columns"][2:]
+        if len(extra) >= 2:
+            table["columns"].remove(extra[0])
+            return f"ALTER TABLE {name} DROP COLUMN {extra[0]}"
+        table["columns"].append(f"added{number}")
+        return f"ALTER TABLE {name} ADD COLUMN added{number} INT NOT NULL DEFAULT {number}"
+
+    def _truncate(self, _after: dict, name: str, table: dict, number: int) -> str:
+        if table["rows"] == 0:  # would change nothing that can be seen
+            return self._insert(_after, name, table, number)
+        table["rows"] = table["sum"] = 0
+        return f"TRUNCATE TABLE {name}"
+
+    def _rebuild(self, _after: dict, name: str, table: dict, number: int) -> str:
+        table["columns"].append(f"copied{number}")
+        return f"ALTER TABLE {name} ADD COLUMN copied{number} VARCHAR(20) DEFAULT 'x', FORCE, ALGORITHM=COPY"
+
+    def _drop(self, after: dict, name: str, table: dict, number: int) -> str:
+        del after[name]
+        return f"DROP TABLE {name}"
+
+
+def _replace(state: dict, after: dict) -> None:
+    state.clear()
+    state.update(copy.deepcopy(after))
+
+
+def read_state(server: Server) -> dict:
+    """Returns what exists, in the shape of the model; reads every row."""
+    state = {}
+    for (name,) in server.run("SHOW TABLES", database=DATABASE):
+        columns = [row[0] for row in server.run(f"SHOW COLUMNS FROM `{name}`", database=DATABASE)]
+        indexes = [
+            row[2] for row in server.run(f"SHOW INDEX FROM `{name}`", database=DATABASE) if row[3] == 1
+        ]
+        count, total = server.run(f"SELECT COUNT(*), SUM(id) FROM `{name}` IGNORE INDEX (PRIMARY)",
+                                  database=DATABASE)[0]  # fmt: skip
+        state[name] = {"columns": columns, "indexes": sorted(indexes, key=_index_order),
+                       "rows": count, "sum": int(total or 0)}  # fmt: skip
+    return state
+
+
+def _index_order(name: str) -> tuple[bool, str]:
+    return name != "PRIMARY", name
+
+
+def matching_numbers(ledger: ClientLedger, found: dict) -> list[int]:
+    """Returns the step numbers after which the model looks as found."""
+    return [number for number in range(ledger.base_number, ledger.last_sent() + 1)
+            if ledger.state_at(number) == found]  # fmt: skip

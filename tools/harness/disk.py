@@ -1,0 +1,85 @@
+"""Local files: page cache, sizes, and which of them the engine could fetch again from the bucket."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+# Files whose objects are in the bucket; everything else under #atoll/db is small and local truth.
+OBJECT_SUFFIXES = (".sst", ".blob")
+
+
+def drop_page_cache(*directories: Path) -> str:
+    """Empties the page cache; returns how: "drop_caches" (all of it) or "fadvise" (these files)."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+        return "drop_caches"
+    except OSError:
+        for directory in directories:
+            for path in files_below(directory):
+                with contextlib.suppress(OSError):
+                    _forget_file(path)
+        return "fadvise"
+
+
+def _forget_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def files_below(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def apparent_bytes(directory: Path, suffixes: tuple[str, ...] = ("",)) -> int:
+    return sum(path.stat().st_size for path in files_below(directory) if path.name.endswith(suffixes))
+
+
+def allocated_bytes(*directories: Path) -> int:
+    """Returns what the directories take on disk; a file with several names counts once."""
+    seen: dict[tuple[int, int], int] = {}
+    for directory in directories:
+        for path in files_below(directory):
+            with contextlib.suppress(FileNotFoundError):
+                entry = path.stat()
+                seen[(entry.st_dev, entry.st_ino)] = entry.st_blocks * 512
+    return sum(seen.values())
+
+
+def free_bytes(directory: Path) -> int:
+    return shutil.disk_usage(directory).free
+
+
+def remove_local_objects(data: Path) -> int:
+    """Removes the part cache and every local table file of a *stopped* server; returns their number."""
+    removed = 0
+    for path in files_below(data / "#atoll" / "db"):
+        if path.name.endswith(OBJECT_SUFFIXES):
+            path.unlink()
+            removed += 1
+    removed += len(files_below(data / "#atoll" / "cache"))
+    shutil.rmtree(data / "#atoll" / "cache", ignore_errors=True)
+    return removed
+
+
+@contextlib.contextmanager
+def small_disk(directory: Path, size_mib: int) -> Iterator[Path | None]:
+    """Mounts a tmpfs of that size; yields None where mounting is not allowed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "atoll-test", str(directory)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        yield None
+        return
+    try:
+        yield directory
+    finally:
+        ctypes.CDLL(None).umount2(os.fsencode(directory), 2)  # MNT_DETACH: also with files open

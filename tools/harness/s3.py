@@ -1,0 +1,158 @@
+"""A tiny S3 client (signature version 4, path style): enough to make a bucket and look into it.
+
+It is not the engine's client on purpose: a test that asks the bucket must not ask through the code
+under test.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import http.client
+import urllib.parse
+import xml.etree.ElementTree
+from dataclasses import dataclass
+
+
+class S3Error(Exception):
+    """An answer other than success; `status` is the HTTP code, `code` the S3 code ("" if none)."""
+
+    def __init__(self, status: int, code: str, message: str):
+        super().__init__(f"HTTP {status} {code}: {message}")
+        self.status = status
+        self.code = code
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    key: str
+    size_bytes: int
+    etag: str
+
+
+@dataclass(frozen=True)
+class Credentials:
+    access_key: str
+    secret_key: str
+    region: str = "us-east-1"
+
+
+def _hmac(key: bytes, text: str) -> bytes:
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def _error_from(status: int, body: bytes) -> S3Error:
+    try:
+        root = xml.etree.ElementTree.fromstring(body)
+        fields = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
+    except xml.etree.ElementTree.ParseError:
+        fields = {}
+    return S3Error(
+        status, fields.get("Code", ""), fields.get("Message", body[:200].decode("utf8", "replace"))
+    )
+
+
+class S3Client:
+    """Requests against one bucket of one endpoint ("host:port", plain HTTP)."""
+
+    def __init__(self, endpoint: str, bucket: str, credentials: Credentials):
+        self.endpoint = endpoint
+        self.bucket = bucket
+        self._credentials = credentials
+
+    def create_bucket(self) -> None:
+        try:
+            self._request("PUT", "")
+        except S3Error as error:
+            if error.code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                raise
+
+    def list(self, prefix: str = "") -> list[ObjectInfo]:
+        """Returns every object under `prefix`, in key order."""
+        found: list[ObjectInfo] = []
+        token = None
+        while True:
+            query = {"list-type": "2", "prefix": prefix}
+            if token:
+                query["continuation-token"] = token
+            root = xml.etree.ElementTree.fromstring(self._request("GET", "", query)[1])
+            space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
+            for item in root.iter(space + "Contents"):
+                found.append(
+                    ObjectInfo(
+                        item.findtext(space + "Key") or "",
+                        int(item.findtext(space + "Size") or 0),
+                        (item.findtext(space + "ETag") or "").strip('"'),
+                    )
+                )
+            token = root.findtext(space + "NextContinuationToken")
+            if not token:
+                return found
+
+    def get(self, key: str) -> bytes:
+        return self._request("GET", key)[1]
+
+    def put(self, key: str, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self._request("PUT", key, body=body, headers=headers)
+
+    def delete(self, key: str) -> None:
+        self._request("DELETE", key)
+
+    def total_bytes(self, prefix: str = "") -> int:
+        return sum(item.size_bytes for item in self.list(prefix))
+
+    def _request(
+        self,
+        method: str,
+        key: str,
+        query: dict[str, str] | None = None,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+    ) -> tuple[dict[str, str], bytes]:
+        path = urllib.parse.quote(f"/{self.bucket}/{key}" if key else f"/{self.bucket}", safe="/-_.~")
+        pairs = sorted((query or {}).items())
+        encoded = "&".join(
+            f"{urllib.parse.quote(name, safe='')}={urllib.parse.quote(value, safe='')}"
+            for name, value in pairs
+        )
+        signed = self._sign(method, path, encoded, body)
+        connection = http.client.HTTPConnection(self.endpoint, timeout=30)
+        try:
+            connection.request(
+                method,
+                path + ("?" + encoded if encoded else ""),
+                body=body,
+                headers={**(headers or {}), **signed},
+            )
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise _error_from(answer.status, content)
+        return dict(answer.getheaders()), content
+
+    def _sign(self, method: str, path: str, query: str, body: bytes) -> dict[str, str]:
+        """Returns the headers that authenticate the request.
+
+        Source: AWS General Reference, "Signature Version 4 signing process".
+        """
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        region, secret = self._credentials.region, self._credentials.secret_key
+        digest = hashlib.sha256(body).hexdigest()
+        headers = {"host": self.endpoint, "x-amz-content-sha256": digest, "x-amz-date": now}
+        names = ";".join(sorted(headers))
+        canonical = "\n".join(
+            [method, path, query, *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names, digest]
+        )
+        scope = f"{now[:8]}/{region}/s3/aws4_request"
+        text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+        key = _hmac(_hmac(_hmac(_hmac(b"AWS4" + secret.encode(), now[:8]), region), "s3"), "aws4_request")
+        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+        credential = f"{self._credentials.access_key}/{scope}"
+        return {
+            **headers,
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={credential}, "
+            f"SignedHeaders={names}, Signature={signature}",
+        }

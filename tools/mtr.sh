@@ -1,0 +1,166 @@
+#!/bin/bash
+# Runs the project's SQL tests with MariaDB's own runner, against the installed server and the built plugin.
+#
+#   tools/mtr.sh [--asan] [runner option]... [test]...
+#
+#   tools/mtr.sh                      all suites under mysql-test/
+#   tools/mtr.sh basic atoll.ddl      these tests
+#   tools/mtr.sh --record basic       writes the new result back to mysql-test/<suite>/r/
+#   tools/mtr.sh --asan               with the instrumented plugin of `make mtr-asan`
+#
+# Nothing under /usr is written: the runner gets a private tree of links in build/mtr/<slot>, with our suites copied
+# into it (as root it writes .reject files next to the results). Several runs at once take different slots.
+# The last line says how many passed and failed; exit status 1 when one failed. Logs: build/mtr/<slot>/.
+. "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
+
+system_tests=/usr/share/mysql/mysql-test
+system_plugins=/usr/lib/mysql/plugin
+plugin=$ATOLL_ROOT/build/ha_atoll.so
+runner_options=()
+tests=()
+recording=""
+sanitized=""
+for argument in "$@"; do
+  case $argument in
+    --asan) sanitized=yes plugin=$ATOLL_ROOT/build/asan/ha_atoll.so ;;
+    --record) recording=yes runner_options+=("$argument") ;;
+    --*) runner_options+=("$argument") ;;
+    *) tests+=("$argument") ;;
+  esac
+done
+
+take_slot() {
+  local number
+  for number in 0 1 2 3 4 5 6 7; do
+    slot=$ATOLL_ROOT/build/mtr/$number
+    mkdir -p "$slot"
+    exec 8>"$slot/lock"
+    flock -n 8 && return
+  done
+  die "eight test runs are at work already" "wait for one of them, or remove a stale build/mtr/*/lock holder"
+}
+
+link_all() {  # link_all FROM TO [NAME NOT TO LINK]
+  local entry
+  mkdir -p "$2"
+  for entry in "$1"/*; do
+    [ "$(basename "$entry")" = "${3:-}" ] || ln -sfn "$entry" "$2/"
+  done
+}
+
+# The runner looks for bin/ above its folder, for plugins in lib/mysql/plugin, and exports $HA_ATOLL_SO when it finds
+# ha_atoll.so there.
+make_root() {
+  rm -rf "$root"
+  mkdir -p "$root/share" "$root/sbin"
+  ln -s /usr/bin "$root/bin"
+  link_all /usr/sbin "$root/sbin" mariadbd
+  link_all /usr/share/mysql "$root/share/mysql" mysql-test
+  [ ! -e /usr/share/mariadb ] || ln -s /usr/share/mariadb "$root/share/mariadb"
+  link_all "$system_tests" "$root/share/mysql/mysql-test" suite
+  link_all "$system_tests/suite" "$root/share/mysql/mysql-test/suite"
+  link_all "$system_plugins" "$root/lib/mysql/plugin"
+  [ ! -e "$plugin" ] || ln -sfn "$plugin" "$root/lib/mysql/plugin/ha_atoll.so"
+  make_server
+  local suite
+  for suite in $suites; do
+    rm -rf "$root/share/mysql/mysql-test/suite/$suite"
+    cp -r "$ATOLL_ROOT/mysql-test/$suite" "$root/share/mysql/mysql-test/suite/$suite"
+  done
+}
+
+# The sanitizer's library must be the first one of the process; only the server's, not the runner's or the client's.
+make_server() {
+  if [ -z "$sanitized" ]; then
+    ln -s /usr/sbin/mariadbd "$root/sbin/mariadbd"
+    return
+  fi
+  cat >"$root/sbin/mariadbd" <<END
+#!/bin/sh
+# No stack-use-after-return: the server measures its stack by the addresses of local variables. No user poisoning: the
+# headers poison freed memory in our code, and the server, which is not instrumented, would not take it back.
+export LD_PRELOAD=$(g++ -print-file-name=libasan.so)
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0:handle_segv=0:allow_user_poisoning=0
+export UBSAN_OPTIONS=print_stacktrace=1
+exec /usr/sbin/mariadbd "\$@"
+END
+  chmod 755 "$root/sbin/mariadbd"
+}
+
+suites_of_project() {
+  local folder
+  for folder in "$ATOLL_ROOT"/mysql-test/*/; do
+    [ ! -d "$folder/t" ] || basename "$folder"
+  done
+}
+
+# The servers' files: in memory when there is room (containers often have 64 MB of /dev/shm only).
+make_var() {
+  local free_mb
+  free_mb=$(df -Pm /dev/shm 2>/dev/null | awk 'NR==2 {print $4}')
+  rm -rf "$slot/var"
+  var=$slot/var
+  if [ "${free_mb:-0}" -ge 2000 ]; then
+    var=/dev/shm/atoll-mtr-$(id -u)-$(cksum <<<"$slot" | cut -d' ' -f1)
+    rm -rf "$var"
+    mkdir -p "$var"
+    ln -s "$var" "$slot/var"
+  fi
+}
+
+copy_results_back() {
+  local suite file
+  for suite in $suites; do
+    for file in "$root/share/mysql/mysql-test/suite/$suite"/r/*.result; do
+      [ -e "$file" ] || continue
+      cmp -s "$file" "$ATOLL_ROOT/mysql-test/$suite/r/$(basename "$file")" || {
+        mkdir -p "$ATOLL_ROOT/mysql-test/$suite/r"
+        cp "$file" "$ATOLL_ROOT/mysql-test/$suite/r/"
+        say "recorded mysql-test/$suite/r/$(basename "$file")"
+      }
+    done
+  done
+}
+
+count() { grep -cE "^[A-Za-z0-9_./-]+( '[^']*')*[[:space:]]+(w[0-9]+[[:space:]]+)?\[ $1 \]" "$slot/runner.log" || true; }
+
+report() {  # report RUNNER_STATUS
+  local passed failed skipped
+  passed=$(count pass)
+  failed=$(count fail)
+  skipped=$(count skipped)
+  if [ "$failed" -gt 0 ]; then
+    say "failed tests:"
+    grep -E '\[ fail \]' "$slot/runner.log" | awk '{print "  " $1}' | sort -u >&2
+    say "logs: ${slot#"$ATOLL_ROOT"/}/var/log, ${slot#"$ATOLL_ROOT"/}/runner.log"
+  elif [ "$1" != 0 ]; then
+    say "no test failed, but the runner did (a server that did not stop, or a warning in its log);" \
+      "see ${slot#"$ATOLL_ROOT"/}/runner.log"
+    failed=1
+  elif [ "$((passed + skipped))" = 0 ]; then
+    say "no test was run"
+    failed=1
+  fi
+  [ "$skipped" = 0 ] || say "$skipped skipped"
+  echo "$passed passed, $failed failed"
+  [ "$failed" = 0 ]
+}
+
+[ -d "$system_tests" ] || die "mariadb-test is not installed" "run: make setup"
+suites=$(suites_of_project)
+[ -n "$suites" ] || die "there is no suite under mysql-test/"
+[ -e "$plugin" ] || die "${plugin#"$ATOLL_ROOT"/} is not built" "run: make build (or make mtr-asan)"
+take_slot
+root=$slot/root
+make_root
+make_var
+
+status=0
+cd "$root/share/mysql/mysql-test"
+perl mariadb-test-run.pl --suite="$(tr '\n' , <<<"$suites" | sed 's/,$//')" --vardir="$var" \
+  --parallel="$(($(nproc) < 8 ? $(nproc) : 8))" --force --max-test-fail=0 --retry=0 --testcase-timeout=10 \
+  --suite-timeout=360 "${runner_options[@]}" "${tests[@]}" </dev/null 2>&1 | tee "$slot/runner.log" || status=$?
+[ -z "$recording" ] || copy_results_back
+report "$status"
+# Nothing to look at: give the memory back.
+rm -rf "$var" "$slot/var"

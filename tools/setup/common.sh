@@ -1,0 +1,91 @@
+# Shared by the set-up scripts: messages, the cache folder, root rights, and "build once".
+# Source it from bash; it sets strict mode.
+#
+# Every product goes to $ATOLL_CACHE under a name that holds its version. It is built in a temporary folder beside its
+# place and renamed there when complete, so an interrupted set-up leaves nothing that looks finished.
+set -euo pipefail
+
+SETUP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ATOLL_ROOT=$(cd "$SETUP_DIR/../.." && pwd)
+ATOLL_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/atoll
+ARCH=$(uname -m)
+# shellcheck source=versions.env
+. "$SETUP_DIR/versions.env"
+
+say() { printf 'atoll: %s\n' "$*" >&2; }
+
+die() {
+  printf 'atoll: ERROR: %s\n' "$1" >&2
+  shift
+  local line
+  for line in "$@"; do printf 'atoll:   %s\n' "$line" >&2; done
+  exit 1
+}
+
+# Runs a command as root: directly, or through sudo without hanging on a password prompt when there is no terminal.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    env "$@"
+  elif command -v sudo >/dev/null; then
+    sudo env "$@"
+  else
+    die "packages must be installed and neither root rights nor sudo are at hand" \
+        "run this once as root: tools/setup/system-packages.sh"
+  fi
+}
+
+# run_logged LOG COMMAND...: quiet when it works, the end of the log when it does not.
+run_logged() {
+  local log=$1
+  shift
+  mkdir -p "$(dirname "$log")"
+  if ! "$@" >>"$log" 2>&1 </dev/null; then
+    tail -n 40 "$log" >&2
+    die "failed: $*" "the whole output is in $log"
+  fi
+}
+
+# provide NAME FUNCTION: makes $ATOLL_CACHE/NAME by calling FUNCTION with a temporary folder, unless it is there.
+# Two set-ups at once wait for each other. The build log stays in $ATOLL_CACHE/log/NAME.log.
+provide() {
+  local name=$1 builder=$2
+  local target=$ATOLL_CACHE/$name work started
+  [ -d "$target" ] && return 0
+  mkdir -p "$ATOLL_CACHE/log"
+  exec 9>"$ATOLL_CACHE/$name.lock"
+  flock 9
+  if [ ! -d "$target" ]; then
+    started=$SECONDS
+    say "building $name (once per machine; log: $ATOLL_CACHE/log/$name.log)"
+    : >"$ATOLL_CACHE/log/$name.log"
+    work=$(mktemp -d "$ATOLL_CACHE/$name.XXXXXX")
+    # shellcheck disable=SC2064  # the folder of now, not of later
+    trap "rm -rf '$work'" EXIT
+    mkdir "$work/out"
+    "$builder" "$work" "$work/out" "$ATOLL_CACHE/log/$name.log"
+    mv -T "$work/out" "$target"
+    rm -rf "$work"
+    trap - EXIT
+    say "$name: done in $((SECONDS - started)) s"
+  fi
+  exec 9>&-
+  rm -f "$ATOLL_CACHE/$name.lock"
+}
+
+# version_at_least HAVE WANT
+version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+# The Debian version of the installed server, for example 1:10.11.18-0+deb12u1; empty when there is none.
+installed_server() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' mariadb-server-core 2>/dev/null | sed -n 's/^installed //p'; }
+
+# 1:10.11.18-0+deb12u1 -> 10.11.18-0+deb12u1 (a name for files)
+without_epoch() { printf '%s' "${1#*:}"; }
+
+# 1:10.11.18-0+deb12u1 -> 10.11.18
+upstream_version() { without_epoch "$1" | sed 's/-.*//'; }
+
+mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$(without_epoch "$1")"; }
+ROCKSDB_NAME=rocksdb-$ROCKSDB_VERSION-r$ROCKSDB_RECIPE-$ARCH
+MINIO_NAME=minio-$MINIO_VERSION
+VERSITYGW_NAME=versitygw-$VERSITYGW_VERSION
+python_name() { printf 'python-%s' "$(cat "$SETUP_DIR/requirements.txt" <(python3 -c 'import sys; print(sys.version)') | sha256sum | cut -c1-12)"; }

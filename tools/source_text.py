@@ -1,0 +1,125 @@
+"""Reads C++, Rust and Python just well enough for tools/tidy.py: what is code, and where functions begin and end.
+
+Not a parser. It knows comments, strings and braces, and takes for a function what looks like one; the tests in
+tidy_test.py hold the cases that matter to us.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# One alternative per thing that is not code. Order matters: raw strings before strings, comments before both.
+C_FAMILY = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^\s()\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9a-fA-F])'(?:\\.[^'\n]*|[^'\\\n])'",
+    re.DOTALL,
+)
+RUST = re.compile(
+    r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"' r"|b?'(?:\\[^'\n]*|[^'\\\n])'",
+    re.DOTALL,
+)
+PYTHON = re.compile(r'"""(?:\\.|[^\\])*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+NOT_A_FUNCTION = re.compile(
+    r"^\s*(namespace|class|struct|union|enum|extern\s*$|using|typedef|template\s*<[^>]*>\s*(class|struct))\b"
+)
+CONTROL = {
+    "if",
+    "for",
+    "while",
+    "switch",
+    "catch",
+    "return",
+    "else",
+    "do",
+    "sizeof",
+    "decltype",
+    "alignas",
+    "requires",
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with its first line (of the signature) and last line (of the closing brace), from 1."""
+
+    name: str
+    first_line: int
+    last_line: int
+
+
+def blank_comments_and_strings(text: str, suffix: str) -> str:
+    """`text` with every comment and string replaced by spaces; line breaks stay, so lines keep their numbers."""
+    pattern = {".rs": RUST, ".py": PYTHON}.get(suffix, C_FAMILY if suffix in (".cc", ".h") else None)
+    if pattern is None:
+        return text
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
+
+
+def functions(code: str, suffix: str) -> list[Function]:
+    """The functions of `code`, which has neither comments nor strings. Nested ones (lambdas) belong to the outer."""
+    if suffix == ".rs":
+        return rust_functions(code)
+    if suffix in (".cc", ".h"):
+        return cpp_functions(code)
+    return []
+
+
+def closing_brace(code: str, opening: int) -> int:
+    depth = 0
+    for match in re.compile(r"[{}]").finditer(code, opening):
+        depth += 1 if match.group(0) == "{" else -1
+        if depth == 0:
+            return match.start()
+    return len(code) - 1
+
+
+def line_of(code: str, position: int) -> int:
+    return code.count("\n", 0, position) + 1
+
+
+def rust_functions(code: str) -> list[Function]:
+    found = []
+    for match in re.finditer(r"\bfn\s+(\w+)", code):
+        opening = re.compile(r"[{;]").search(code, match.end())
+        if opening and opening.group(0) == "{":
+            last = line_of(code, closing_brace(code, opening.start()))
+            found.append(Function(match.group(1), line_of(code, match.start()), last))
+    return found
+
+
+def cpp_functions(code: str) -> list[Function]:
+    """Walks the braces at namespace and class level; a brace after a parameter list opens a function."""
+    code = re.sub(
+        r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+        lambda match: re.sub(r"[^\n]", " ", match.group(0)),
+        code,
+        flags=re.M,
+    )
+    found: list[Function] = []
+    position = head_start = 0
+    while match := re.compile(r"[{};]").search(code, position):
+        position = match.end()
+        if match.group(0) == "{":
+            head = code[head_start : match.start()]
+            name = function_name(head)
+            if name:
+                end = closing_brace(code, match.start())
+                first = head_start + len(head) - len(head.lstrip())
+                found.append(Function(name, line_of(code, first), line_of(code, end)))
+                position = end + 1
+        head_start = position
+    return found
+
+
+def function_name(head: str) -> str:
+    """The name when `head`, the text before a brace, is a function's signature; else an empty string."""
+    if "(" not in head or NOT_A_FUNCTION.match(head):
+        return ""
+    match = re.search(
+        r"([\w:~]+|operator\s*\S{1,3})\s*\(", re.sub(r"\b(?:alignas|__attribute__)\s*\([^)]*\)+", "", head)
+    )
+    if not match or match.group(1) in CONTROL or re.search(r"[^=!<>]=\s*$", head):
+        return ""
+    return match.group(1)

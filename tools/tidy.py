@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""Checks the rules of this code base that no formatter or compiler knows.
+
+Usage: tools/tidy.py [--root DIR]
+
+Every finding is one line, `file:line: rule: what is wrong; what to do instead`, and the exit status is 1 when there is
+one. The rules are the table RULES at the end. Old sins stand in tools/tidy_ratchet.json with the size they have: they
+may shrink, not grow, and an entry that is no longer needed must go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from source_text import Function, blank_comments_and_strings, functions
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+
+# What a folder of engine/ may include. The same rule stands in engine/CMakeLists.txt for the linker.
+MAY_USE = {
+    "base": set(),
+    "codec": {"base"},
+    "bridge": {"base"},
+    "cloudfs": {"base", "bridge"},
+    "lsm": {"base", "bridge", "cloudfs"},
+    "txn": {"base", "lsm"},
+    "catalog": {"base", "codec", "lsm"},
+    "handler": {"base", "codec", "catalog", "lsm", "txn", "plugin"},
+    "plugin": {"base", "bridge", "codec", "catalog", "cloudfs", "lsm", "txn", "handler"},
+}
+SERVER_FOLDERS = {"handler", "plugin"}
+ROCKSDB_FOLDERS = {"cloudfs", "lsm", "txn"}
+# Values that travel through the interfaces of lsm and txn; whoever uses those may name them.
+ROCKSDB_VALUES = {"rocksdb/iterator.h", "rocksdb/slice.h", "rocksdb/snapshot.h", "rocksdb/write_batch.h"}
+
+SERVER_HEADER = re.compile(
+    r"^(mysql(/|_|d|\.h)|maria|my_|m_ctype|m_string|sql_|sql_class|handler\.h|table\.h|field\.h|item|key\.h|log\.h|"
+    r"lex_|opt_|rpl_|thr_|typelib|violite|wsrep|probes_|debug_sync|discover\.h|records\.h|unireg\.h|create_options)"
+)
+
+# call -> what to use. Only calls, not names in comments or strings.
+BANNED_CALLS = {
+    "sprintf": "snprintf or std::string",
+    "vsprintf": "vsnprintf",
+    "strcpy": "std::string, or memcpy with a checked length",
+    "strcat": "std::string",
+    "gets": "std::getline",
+    "atoi": "std::from_chars, which tells about errors",
+    "atol": "std::from_chars, which tells about errors",
+    "rand": "a std::mt19937_64 whose seed is printed",
+    "srand": "a std::mt19937_64 whose seed is printed",
+    "strtok": "std::string_view::find",
+    "localtime": "localtime_r",
+    "gmtime": "gmtime_r",
+    "abort": "ATOLL_ASSERT with a reason, or a Status",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One broken rule at one place."""
+
+    path: str
+    line: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.message}"
+
+
+@dataclass
+class Source:
+    """A file with what the rules look at: the text, and the text without comments and strings."""
+
+    path: str
+    text: str
+    # A .cc beside a .h of the same name, which says what both are for.
+    has_own_header: bool = False
+
+    def __post_init__(self) -> None:
+        self.lines = self.text.splitlines()
+        self.suffix = Path(self.path).suffix
+        self.code = blank_comments_and_strings(self.text, self.suffix)
+        self.code_lines = self.code.splitlines()
+
+    @property
+    def folder(self) -> str:
+        """The folder below engine/, or an empty string."""
+        parts = Path(self.path).parts
+        return parts[1] if len(parts) > 2 and parts[0] == "engine" else ""
+
+    @property
+    def is_test(self) -> bool:
+        return bool(re.search(r"(_test\.(cc|rs|py)|/tests?/.*|/test_[^/]*)$", self.path))
+
+    def functions(self) -> list[Function]:
+        return functions(self.code, self.suffix)
+
+
+class Ratchet:
+    """The listed exceptions: sizes above a limit that may shrink but not grow."""
+
+    def __init__(self, listed: dict[str, int]) -> None:
+        self.listed = listed
+        self.seen: set[str] = set()
+
+    def allows(self, key: str, size: int) -> bool:
+        self.seen.add(key)
+        return size <= self.listed.get(key, 0)
+
+    def unused(self) -> list[str]:
+        return sorted(set(self.listed) - self.seen)
+
+
+def file_length(source: Source, ratchet: Ratchet) -> Iterator[Finding]:
+    size = len(source.lines)
+    if size > FILE_LINES_MAX and not ratchet.allows(source.path, size):
+        message = f"{size} lines, at most {FILE_LINES_MAX}; split it by what its parts do"
+        yield Finding(source.path, 1, "file-length", message)
+
+
+def function_length(source: Source, ratchet: Ratchet) -> Iterator[Finding]:
+    for function in source.functions():
+        size = function.last_line - function.first_line + 1
+        key = f"{source.path}:{function.name}"
+        if size > FUNCTION_LINES_MAX and not ratchet.allows(key, size):
+            message = (
+                f"{function.name} has {size} lines, at most {FUNCTION_LINES_MAX}; name its steps as functions"
+            )
+            yield Finding(source.path, function.first_line, "function-length", message)
+
+
+def header_comment(source: Source, _: Ratchet) -> Iterator[Finding]:
+    if source.has_own_header:
+        return
+    first = next((line for line in source.lines if line.strip() and not line.startswith("#!")), "")
+    starts = {".rs": ("//!",), ".py": ('"""', "#"), ".sh": ("#",)}.get(source.suffix, ("//", "/*"))
+    if source.suffix == ".rs" and first.startswith("#!["):
+        return
+    if not first.lstrip().startswith(starts):
+        message = (
+            f"no comment at the top; say in a sentence or two what the file is for, starting with {starts[0]}"
+        )
+        yield Finding(source.path, 1, "file-header", message)
+
+
+def includes(source: Source, _: Ratchet) -> Iterator[Finding]:
+    folder = source.folder
+    if source.suffix not in (".cc", ".h") or folder not in MAY_USE:
+        return
+    for number, line in enumerate(source.lines, 1):
+        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if match:
+            problem = include_problem(folder, match.group(1), source.is_test)
+            if problem:
+                yield Finding(source.path, number, "include", problem)
+
+
+def include_problem(folder: str, header: str, is_test: bool) -> str:
+    top = header.split("/")[0]
+    if top == "rocksdb" and folder not in ROCKSDB_FOLDERS and not is_test:
+        if header in ROCKSDB_VALUES and "lsm" in MAY_USE[folder]:
+            return ""
+        owners = ", ".join(sorted(ROCKSDB_FOLDERS))
+        return f"<{header}>: only {owners} see RocksDB; use txn/transaction.h or lsm/database.h"
+    if top in MAY_USE and "/" in header:
+        if top != folder and top not in MAY_USE[folder] and not is_test:
+            allowed = ", ".join(sorted(MAY_USE[folder])) or "nothing"
+            return f"{folder}/ may include {allowed}; move the code, or pass what it needs as an argument"
+    elif SERVER_HEADER.match(header) and folder not in SERVER_FOLDERS:
+        return f"<{header}>: only handler/ and plugin/ see MariaDB; hide it behind an interface of {folder}/"
+    return ""
+
+
+def todo_form(source: Source, _: Ratchet) -> Iterator[Finding]:
+    for number, line in enumerate(source.lines, 1):
+        if source.path.startswith("tools/tidy"):
+            return
+        if re.search(r"\b(FIXME|XXX)\b", line):
+            yield Finding(
+                source.path, number, "todo", "FIXME and XXX do not stay; mend it, or write TODO(#issue): what"
+            )
+        elif re.search(r"\bTODO\b(?!\(#\d+\):)", line):
+            yield Finding(
+                source.path, number, "todo", "a TODO needs an issue; write TODO(#12): what is to be done"
+            )
+
+
+def banned_calls(source: Source, _: Ratchet) -> Iterator[Finding]:
+    if source.suffix not in (".cc", ".h"):
+        return
+    pattern = re.compile(r"(?<![\w.>])(?:std::)?(" + "|".join(BANNED_CALLS) + r")\s*\(")
+    for number, line in enumerate(source.code_lines, 1):
+        for match in pattern.finditer(line):
+            name = match.group(1)
+            if name == "abort" and source.is_test:
+                continue
+            yield Finding(source.path, number, "banned-call", f"{name}(); use {BANNED_CALLS[name]}")
+
+
+def pure_codec(source: Source, _: Ratchet) -> Iterator[Finding]:
+    if source.folder != "codec" or source.is_test:
+        return
+    for number, line in enumerate(source.code_lines, 1):
+        if re.search(r"\b(system_clock|steady_clock|time|getenv|fopen|random_device)\b\s*[(:]", line):
+            message = "codec is pure (no clock, no files, no environment); take the value as a parameter"
+            yield Finding(source.path, number, "pure-codec", message)
+
+
+def unsafe_rust(source: Source, _: Ratchet) -> Iterator[Finding]:
+    if source.suffix != ".rs" or source.path.startswith("crates/objstore-ffi/"):
+        return
+    for number, line in enumerate(source.code_lines, 1):
+        if re.search(r"\bunsafe\b", line):
+            message = "only crates/objstore-ffi may be unsafe; use a safe crate, or move the border there"
+            yield Finding(source.path, number, "unsafe", message)
+
+
+def dead_code(source: Source, _: Ratchet) -> Iterator[Finding]:
+    if source.suffix not in (".cc", ".h"):
+        return
+    for number, line in enumerate(source.code_lines, 1):
+        if re.match(r"\s*#\s*if\s+0\b", line):
+            yield Finding(source.path, number, "dead-code", "#if 0; delete the code, the history keeps it")
+
+
+def vague_file_name(source: Source, _: Ratchet) -> Iterator[Finding]:
+    if Path(source.path).stem in {"utils", "util", "misc", "common", "helpers", "helper", "manager"}:
+        allowed = {"tools/setup/common.sh"}
+        if source.path not in allowed:
+            yield Finding(source.path, 1, "file-name", "says nothing; name the file after the thing it holds")
+
+
+RULES = (
+    file_length,
+    function_length,
+    header_comment,
+    includes,
+    todo_form,
+    banned_calls,
+    pure_codec,
+    unsafe_rust,
+    dead_code,
+    vague_file_name,
+)
+
+
+def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
+    """Each invariant of ARCHITECTURE.md names tests that exist: a function, a file, or an MTR test."""
+    document = root / "ARCHITECTURE.md"
+    if not document.exists():
+        return
+    words = {word for source in sources for word in re.findall(r"\w+", source.text)}
+    words |= {path.stem for path in (root / "mysql-test").glob("*/t/*.test")}
+    for number, line in enumerate(document.read_text().splitlines(), 1):
+        match = re.match(r"\| \*\*((?:\w+ )?[A-Z]\d+)\*\* \|.*\|([^|]*)\|\s*$", line)
+        if not match:
+            continue
+        names = re.findall(r"`([^`]+)`", match.group(2))
+        if not names and "#" not in match.group(2):
+            yield Finding(
+                "ARCHITECTURE.md", number, "invariant", f"{match.group(1)} names no test and no issue"
+            )
+        for name in names:
+            if re.split(r"[.:/]", name)[-1] not in words:
+                message = f"{match.group(1)} names the test {name}, which is nowhere in the tree"
+                yield Finding("ARCHITECTURE.md", number, "invariant", message)
+
+
+def sources_of(root: Path) -> list[Source]:
+    patterns = (
+        "engine/**/*.h",
+        "engine/**/*.cc",
+        "crates/**/*.rs",
+        "bench/**/*.py",
+        "demo/**/*.py",
+        "tests/**/*.py",
+    )
+    patterns += ("tools/**/*.py", "tools/**/*.sh")
+    paths = {path for pattern in patterns for path in root.glob(pattern) if "target" not in path.parts}
+    return [
+        Source(
+            str(path.relative_to(root)),
+            path.read_text(),
+            path.with_suffix(".h") in paths and path.suffix == ".cc",
+        )
+        for path in sorted(paths)
+    ]
+
+
+def check(root: Path) -> list[Finding]:
+    """All findings of the tree at `root`, in the order of files and lines."""
+    ratchet_file = root / "tools" / "tidy_ratchet.json"
+    ratchet = Ratchet(json.loads(ratchet_file.read_text()) if ratchet_file.exists() else {})
+    sources = sources_of(root)
+    findings = [finding for source in sources for rule in RULES for finding in rule(source, ratchet)]
+    findings += invariant_tests(root, sources)
+    for key in ratchet.unused():
+        findings.append(
+            Finding("tools/tidy_ratchet.json", 1, "ratchet", f"{key} is within the limit now; remove it")
+        )
+    return sorted(findings, key=lambda finding: (finding.path, finding.line))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    findings = check(parser.parse_args().root)
+    for finding in findings:
+        print(finding)
+    if findings:
+        print(f"tidy: {len(findings)} findings", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

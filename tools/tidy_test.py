@@ -1,0 +1,117 @@
+"""Goal: each rule of tidy.py finds the sin it is for, and only that.
+
+Method: small trees in a temporary folder, one sin each, and one clean tree that must give no finding.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from source_text import blank_comments_and_strings, functions
+from tidy import FILE_LINES_MAX, FUNCTION_LINES_MAX, check
+
+CLEAN_CC = "// What this is for.\n#include <vector>\nint f() { return 0; }\n"
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def long_function(lines: int) -> str:
+    return "// Long.\nint Class::f(int a) const {\n" + "  a++;\n" * (lines - 2) + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rule", "line"),
+    [
+        ("engine/codec/a.cc", "int f();\n", "file-header", 1),
+        ("crates/x/src/lib.rs", "// plain\n", "file-header", 1),
+        ("engine/codec/a.cc", "// A.\n" * (FILE_LINES_MAX + 1), "file-length", 1),
+        ("engine/codec/a.cc", long_function(FUNCTION_LINES_MAX + 1), "function-length", 2),
+        (
+            "crates/x/src/lib.rs",
+            "//! A.\nfn f() {\n" + "    g();\n" * FUNCTION_LINES_MAX + "}\n",
+            "function-length",
+            2,
+        ),
+        ("engine/txn/a.cc", "// A.\n#include <sql_class.h>\n", "include", 2),
+        ("engine/codec/a.cc", "// A.\n#include <rocksdb/db.h>\n", "include", 2),
+        ("engine/handler/a.cc", "// A.\n#include <rocksdb/db.h>\n", "include", 2),
+        ("engine/codec/a.cc", '// A.\n#include "lsm/database.h"\n', "include", 2),
+        ("engine/codec/a.cc", "// A.\n// TODO: later\n", "todo", 2),
+        ("engine/codec/a.cc", "// A.\n// FIXME(#1): later\n", "todo", 2),
+        ("engine/lsm/a.cc", "// A.\nvoid f() { sprintf(b, x); }\n", "banned-call", 2),
+        ("engine/codec/a.cc", "// A.\nauto t = std::chrono::system_clock::now();\n", "pure-codec", 2),
+        ("crates/objstore/src/a.rs", "//! A.\nunsafe fn f() {}\n", "unsafe", 2),
+        ("engine/lsm/a.cc", "// A.\n#if 0\n#endif\n", "dead-code", 2),
+        ("engine/lsm/utils.cc", CLEAN_CC, "file-name", 1),
+    ],
+)
+def test_each_sin_is_found_where_it_is(tmp_path: Path, path: str, text: str, rule: str, line: int) -> None:
+    write(tmp_path, path, text)
+    assert [(f.path, f.rule, f.line) for f in check(tmp_path)] == [(path, rule, line)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("engine/codec/a.cc", CLEAN_CC),
+        ("engine/codec/a.cc", long_function(FUNCTION_LINES_MAX)),
+        ("engine/codec/a.cc", '// A.\nauto s = "sprintf(x)";  // strcpy(a, b)\n'),
+        ("engine/lsm/a.cc", "// A.\nint operand(int x); int y = operand(1);\n"),
+        ("engine/codec/a.cc", "// A.\n// TODO(#12): later\n"),
+        ("engine/handler/a.cc", "// A.\n#include <sql_class.h>\n#include <rocksdb/slice.h>\n"),
+        ("engine/catalog/a.cc", '// A.\n#include "codec/row_codec.h"\n#include "lsm/database.h"\n'),
+        ("crates/objstore-ffi/src/lib.rs", "//! A.\nunsafe fn f() {}\n"),
+        ("crates/objstore/src/a.rs", "//! A.\n#![deny(unsafe_code)]\n// unsafe in a comment\n"),
+    ],
+)
+def test_what_is_allowed_gives_no_finding(tmp_path: Path, path: str, text: str) -> None:
+    write(tmp_path, path, text)
+    assert check(tmp_path) == []
+
+
+def test_a_source_beside_its_header_needs_no_comment_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "engine/base/a.h", "// What this is for.\n#pragma once\n")
+    write(tmp_path, "engine/base/a.cc", '#include "base/a.h"\n')
+    assert check(tmp_path) == []
+
+
+def test_a_listed_exception_may_shrink_but_not_grow_and_goes_when_unneeded(tmp_path: Path) -> None:
+    ratchet = {"engine/base/a.cc": FILE_LINES_MAX + 5}
+    write(tmp_path, "tools/tidy_ratchet.json", json.dumps(ratchet))
+    for lines, rules in ((5, []), (3, []), (6, ["file-length"]), (-9, ["ratchet"])):
+        write(tmp_path, "engine/base/a.cc", "// A.\n" * (FILE_LINES_MAX + lines))
+        assert [f.rule for f in check(tmp_path)] == rules, lines
+
+
+def test_an_invariant_must_name_a_test_that_exists(tmp_path: Path) -> None:
+    write(tmp_path, "engine/codec/a_test.cc", "// A.\nTEST(Key, order_is_kept) {}\n")
+    row = "| **K1** | order | {} |\n"
+    for names, found in (("`order_is_kept`", 0), ("`no_such_test`", 1), ("", 1), ("issue #3", 0)):
+        write(tmp_path, "ARCHITECTURE.md", row.format(names))
+        assert len(check(tmp_path)) == found, names
+
+
+def test_functions_of_cpp_are_found_with_their_lines() -> None:
+    code = (
+        "namespace a {\n"
+        "struct S { int x = 1; int get() const { return x; } };\n"
+        "S::S(int v)\n    : x_{v}, y_(2) {\n  if (v) { g(); }\n}\n"
+        "#define M(x) { f(x); }\n"
+        "int table[] = {f(1), f(2)};\n"
+        "}\n"
+    )
+    found = functions(blank_comments_and_strings(code, ".cc"), ".cc")
+    assert ("get", 2, 2) in [(f.name, f.first_line, f.last_line) for f in found]
+    assert any(f.last_line == 6 for f in found)
+    assert not any(f.name in {"M", "f", "if"} for f in found)
+
+
+def test_braces_in_strings_and_lifetimes_do_not_confuse() -> None:
+    code = 'fn f<\'a>(x: &\'a str) -> char {\n    let s = "}"; let r = r#"}"}"#;\n    \'}\'\n}\nfn g() {}\n'
+    found = functions(blank_comments_and_strings(code, ".rs"), ".rs")
+    assert [(f.name, f.first_line, f.last_line) for f in found] == [("f", 1, 4), ("g", 5, 5)]
