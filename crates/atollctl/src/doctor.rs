@@ -1,0 +1,185 @@
+//! `atollctl doctor`: does what a server does with a bucket, step by step, and says at the first failure what to do.
+//!
+//! Writes only below `hint/doctor/` and deletes what it wrote. Steps that need a failed one are skipped.
+
+use crate::output::{Printer, Table};
+use bytes::Bytes;
+use objstore::protocol::Inspector;
+use objstore::{Bucket, StoreError};
+use serde::Serialize;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Clocks may differ by this much before S3 refuses signatures at 15 minutes.
+const SKEW_MAX: Duration = Duration::from_secs(60);
+/// Round trips above this make `atoll_durability=sync` slow.
+const ROUND_TRIP_SLOW: Duration = Duration::from_millis(100);
+const ROUND_TRIPS: u32 = 5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    Ok,
+    Warning,
+    Failed,
+}
+
+/// One step and how it went.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) step: &'static str,
+    pub(crate) verdict: Verdict,
+    pub(crate) text: String,
+}
+
+/// True when no step failed.
+pub(crate) async fn run(printer: &Printer, connect: impl Fn() -> Result<Bucket, StoreError>) -> bool {
+    let findings = match connect() {
+        Ok(bucket) => examine(&bucket).await,
+        Err(error) => vec![failed("configuration", &error)],
+    };
+    let mut table = Table::new(&["step", "verdict", ""]);
+    for finding in &findings {
+        let verdict = match finding.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Warning => "warning",
+            Verdict::Failed => "FAILED",
+        };
+        table.row(&[finding.step.to_owned(), verdict.to_owned(), finding.text.clone()]);
+    }
+    printer.table_or_json(&table, &findings);
+    findings.iter().all(|finding| finding.verdict != Verdict::Failed)
+}
+
+/// The steps, in the order in which a server meets them.
+pub(crate) async fn examine(bucket: &Bucket) -> Vec<Finding> {
+    let mut findings = vec![ok("configuration", bucket.place().to_owned())];
+    let key = format!("hint/doctor/{}-{}", std::process::id(), nanoseconds());
+    match bucket.list("hint/doctor", None).await {
+        Ok(_) => findings.push(ok("list", "allowed".to_owned())),
+        Err(error) => {
+            findings.push(failed("list", &error));
+            return findings;
+        }
+    }
+    if let Err(error) = bucket.put(&key, Bytes::from_static(b"atollctl doctor")).await {
+        findings.push(failed("write", &error));
+        return findings;
+    }
+    findings.push(ok("write", "allowed".to_owned()));
+    findings.push(read_back(bucket, &key).await);
+    findings.push(clock(bucket, &key).await);
+    findings.push(match bucket.delete(&key).await {
+        Ok(()) => ok("delete", "allowed".to_owned()),
+        Err(error) => failed("delete", &error),
+    });
+    findings.push(match bucket.probe_conditional_put(&format!("{key}-probe")).await {
+        Ok(()) => ok("conditional write", "create-only writes work".to_owned()),
+        Err(error) => failed("conditional write", &error),
+    });
+    findings.push(database(bucket).await);
+    findings
+}
+
+/// Reads the probe object a few times; the fastest is the round trip.
+async fn read_back(bucket: &Bucket, key: &str) -> Finding {
+    let mut fastest = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let began = Instant::now();
+        match bucket.get(key).await {
+            Ok(bytes) if bytes == b"atollctl doctor"[..] => fastest = fastest.min(began.elapsed()),
+            Ok(_) => {
+                let text = "the bucket returned other bytes than were written: do not use it".to_owned();
+                return Finding { step: "read", verdict: Verdict::Failed, text };
+            }
+            Err(error) => return failed("read", &error),
+        }
+    }
+    let text = format!("round trip {:.1} ms", fastest.as_secs_f64() * 1000.0);
+    if fastest > ROUND_TRIP_SLOW {
+        let text = format!(
+            "{text}: atoll_durability=sync will wait as long for each commit; use a nearer bucket or async"
+        );
+        return Finding { step: "read", verdict: Verdict::Warning, text };
+    }
+    ok("read", text)
+}
+
+/// Compares the object's time with this machine's.
+async fn clock(bucket: &Bucket, key: &str) -> Finding {
+    let there = match bucket.head(key).await {
+        Ok(info) => info.last_modified,
+        Err(error) => return failed("clock", &error),
+    };
+    let here = SystemTime::now();
+    let skew = here.duration_since(there).unwrap_or_else(|e| e.duration());
+    if skew > SKEW_MAX {
+        let text = format!(
+            "this machine and the bucket differ by {} s; S3 refuses requests at 900 s: set the time (NTP)",
+            skew.as_secs()
+        );
+        return Finding { step: "clock", verdict: Verdict::Warning, text };
+    }
+    ok("clock", format!("differs by at most {} s", skew.as_secs() + 1))
+}
+
+async fn database(bucket: &Bucket) -> Finding {
+    match Inspector::new(bucket.clone()).status().await {
+        Ok(status) => {
+            let published = status.root.map_or("nothing published yet".to_owned(), |root| {
+                format!("newest root {}/{}", root.epoch, root.slot)
+            });
+            ok("database", format!("{}, {published}", status.db_uuid))
+        }
+        Err(error) if error.is_not_found() => {
+            ok("database", "none under this prefix yet; a server that starts here creates one".to_owned())
+        }
+        Err(error) => failed("database", &error),
+    }
+}
+
+fn ok(step: &'static str, text: String) -> Finding {
+    Finding { step, verdict: Verdict::Ok, text }
+}
+
+fn failed(step: &'static str, error: &StoreError) -> Finding {
+    Finding { step, verdict: Verdict::Failed, text: error.to_string() }
+}
+
+/// Makes the probe's name new.
+fn nanoseconds() -> u128 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use objstore::fault::{Fault, faulty_bucket};
+
+    #[tokio::test]
+    async fn a_good_bucket_passes_and_is_left_clean() {
+        let bucket = Bucket::in_memory();
+        let findings = examine(&bucket).await;
+        assert!(findings.iter().all(|f| f.verdict == Verdict::Ok), "{findings:?}");
+        assert!(bucket.list("", None).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_outage_is_a_failure_with_words() {
+        let (bucket, faults) = faulty_bucket();
+        faults.outage(true);
+        let findings = examine(&bucket).await;
+        let last = findings.last().unwrap();
+        assert_eq!((last.step, last.verdict), ("list", Verdict::Failed));
+        assert!(!last.text.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_single_lost_reply_is_not_a_failure() {
+        for position in 0..12 {
+            let (bucket, faults) = faulty_bucket();
+            faults.hurt(position, Fault::LostReply);
+            let findings = examine(&bucket).await;
+            assert!(findings.iter().all(|f| f.verdict != Verdict::Failed), "{position}: {findings:?}");
+        }
+    }
+}

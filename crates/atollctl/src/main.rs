@@ -1,0 +1,278 @@
+//! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
+//!
+//! Never claims the database and never writes to it, except the probe objects of `doctor`, which it deletes again.
+//! Exit status: 0 all is well, 1 something is wrong with the database, 2 it could not be looked at.
+
+mod doctor;
+mod output;
+
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use objstore::protocol::Inspector;
+use objstore::{Bucket, StoreConfig, StoreError, client};
+use output::{Printer, Table, age, size};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Looks at Atoll databases in buckets.
+#[derive(Parser)]
+#[command(name = "atollctl", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    connection: Connection,
+    /// Print JSON instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// How to reach the bucket; the same settings as the server's `atoll_s3_*` variables.
+#[derive(Args)]
+struct Connection {
+    /// S3 endpoint: host:port or http(s)://host:port. Empty: Amazon's.
+    #[arg(long, global = true, env = "ATOLL_S3_ENDPOINT", default_value = "")]
+    endpoint: String,
+    /// Region of the bucket.
+    #[arg(long, global = true, env = "ATOLL_S3_REGION", default_value = "")]
+    region: String,
+    /// Access key. Empty: AWS_ACCESS_KEY_ID, a profile, or the machine's role.
+    #[arg(long, global = true, env = "ATOLL_S3_ACCESS_KEY", default_value = "")]
+    access_key: String,
+    /// Secret key. Better given in the environment than on the command line, where others see it.
+    #[arg(long, global = true, env = "ATOLL_S3_SECRET_KEY", default_value = "", hide_env_values = true)]
+    secret_key: String,
+    /// Token of temporary credentials.
+    #[arg(long, global = true, env = "ATOLL_S3_SESSION_TOKEN", default_value = "", hide_env_values = true)]
+    session_token: String,
+    /// Longest time for one request.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 20)]
+    request_timeout: u64,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows identity, owner, newest root and what the bucket holds.
+    Status {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+    },
+    /// Lists the table files of the newest root.
+    Ls {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// List every object below the prefix instead.
+        #[arg(long)]
+        objects: bool,
+    },
+    /// Lists the published roots, claims and fences.
+    Roots {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+    },
+    /// Checks that the bucket holds everything a restore of the newest root needs.
+    Verify {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// Also read every table file and check its checksum.
+        #[arg(long)]
+        deep: bool,
+    },
+    /// Finds out why a bucket does not work: connection, permissions, clock, conditional writes.
+    Doctor {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+    },
+}
+
+impl Command {
+    fn url(&self) -> &str {
+        match self {
+            Self::Status { url }
+            | Self::Ls { url, .. }
+            | Self::Roots { url }
+            | Self::Verify { url, .. }
+            | Self::Doctor { url } => url,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("starting threads: {error}")),
+    };
+    match runtime.block_on(run(&cli)) {
+        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("atollctl: {message}");
+    ExitCode::from(2)
+}
+
+/// True when all is well.
+async fn run(cli: &Cli) -> Result<bool, StoreError> {
+    let printer = Printer::new(cli.json);
+    if let Command::Doctor { .. } = &cli.command {
+        return Ok(doctor::run(&printer, || connect(cli)).await);
+    }
+    let inspector = Inspector::new(connect(cli)?);
+    match &cli.command {
+        Command::Status { .. } => status(&printer, &inspector).await,
+        Command::Ls { objects: false, .. } => files(&printer, &inspector).await,
+        Command::Ls { objects: true, .. } => objects(&printer, &inspector).await,
+        Command::Roots { .. } => roots(&printer, &inspector).await,
+        Command::Verify { deep, .. } => verify(&printer, &inspector, *deep).await,
+        Command::Doctor { .. } => Ok(true),
+    }
+}
+
+fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
+    let connection = &cli.connection;
+    let config = StoreConfig {
+        url: cli.command.url().to_owned(),
+        endpoint: connection.endpoint.clone(),
+        region: connection.region.clone(),
+        access_key: connection.access_key.clone(),
+        secret_key: connection.secret_key.clone(),
+        session_token: connection.session_token.clone(),
+        request_timeout: Duration::from_secs(connection.request_timeout.max(1)),
+        ..StoreConfig::default()
+    };
+    if let Some(path) = config.url.strip_prefix("file://") {
+        // Connecting creates the directory for a server; a tool only looks.
+        if !std::path::Path::new(path).is_dir() {
+            return Err(StoreError::Invalid(format!("there is no directory {path}")));
+        }
+    }
+    client::connect(&config, Arc::default())
+}
+
+async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let status = inspector.status().await?;
+    if printer.is_json() {
+        printer.json(&status);
+        return Ok(true);
+    }
+    printer.line(&format!("database   {}", status.db_uuid));
+    printer.line(&format!("place      {}", status.place));
+    printer.line(&format!("created    {}", age(status.created_ms)));
+    let (epoch, claimed) = (status.newest_epoch, age(status.claimed_ms));
+    printer.line(&format!("epoch      {epoch}, claimed {claimed} by '{}'", status.claimed_by));
+    match &status.owner {
+        Some(owner) if owner.closed => {
+            printer.line(&format!("owner      none; '{}' closed it cleanly", owner.server_id));
+        }
+        Some(owner) => {
+            printer.line(&format!("owner      '{}' (epoch {}), if it lives", owner.server_id, owner.epoch));
+        }
+        None => printer.line("owner      unknown"),
+    }
+    match &status.root {
+        Some(root) => printer.line(&format!(
+            "root       {}/{}, published {}: {} files, {}",
+            root.epoch,
+            root.slot,
+            age(root.published_ms),
+            root.files,
+            size(root.files_bytes.unwrap_or(0))
+        )),
+        None => printer.line("root       none: nothing was published yet"),
+    }
+    let mut table = Table::new(&["kind", ">objects", ">size"]);
+    for (kind, count) in &status.objects {
+        table.row(&[kind.clone(), count.objects.to_string(), size(count.bytes)]);
+    }
+    printer.line("");
+    printer.table(&table);
+    Ok(true)
+}
+
+async fn files(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let files = inspector.files().await?;
+    let mut table = Table::new(&[">file", ">bytes", "crc32c", "object"]);
+    for file in &files {
+        let crc = format!("{:08x}", file.crc32c);
+        table.row(&[file.number.to_string(), file.size.to_string(), crc, file.key.clone()]);
+    }
+    printer.table_or_json(&table, &files);
+    Ok(true)
+}
+
+async fn objects(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let objects = inspector.objects().await?;
+    let mut table = Table::new(&[">bytes", "object"]);
+    let mut values = Vec::new();
+    for object in &objects {
+        table.row(&[object.size.to_string(), object.key.clone()]);
+        values.push(serde_json::json!({ "key": object.key, "size": object.size }));
+    }
+    printer.table_or_json(&table, &values);
+    Ok(true)
+}
+
+async fn roots(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let roots = inspector.roots().await?;
+    let mut table = Table::new(&[">epoch", ">slot", "kind", "published", ">manifest", ">files", "note"]);
+    for root in &roots {
+        let is_root = root.kind == "root";
+        let if_root = |text: String| if is_root { text } else { String::new() };
+        table.row(&[
+            root.epoch.to_string(),
+            root.slot.to_string(),
+            root.kind.clone(),
+            if_root(age(root.published_ms)),
+            if_root(format!("{}:{}", root.manifest, root.manifest_bytes)),
+            if_root(root.files.to_string()),
+            root.note.clone(),
+        ]);
+    }
+    printer.table_or_json(&table, &roots);
+    Ok(true)
+}
+
+async fn verify(printer: &Printer, inspector: &Inspector, deep: bool) -> Result<bool, StoreError> {
+    let bar = if printer.is_json() || !deep { ProgressBar::hidden() } else { ProgressBar::new(0) };
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
+        bar.set_style(style);
+    }
+    let report = inspector
+        .verify(deep, |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        })
+        .await?;
+    bar.finish_and_clear();
+    if printer.is_json() {
+        printer.json(&report);
+        return Ok(report.problems.is_empty());
+    }
+    let Some(root) = &report.root else {
+        printer.line("nothing was published yet");
+        return Ok(true);
+    };
+    printer.line(&format!(
+        "root {}/{}: {} files checked ({} read), MANIFEST {}, WAL {} chunks ({})",
+        root.epoch,
+        root.slot,
+        report.files_checked,
+        size(report.bytes_read),
+        size(report.manifest_bytes),
+        report.wal_chunks,
+        size(report.wal_bytes)
+    ));
+    for problem in &report.problems {
+        printer.line(&format!("PROBLEM: {problem}"));
+    }
+    printer.line(if report.problems.is_empty() {
+        "ok: the database can be restored from the bucket"
+    } else {
+        "the database can NOT be restored completely from the bucket"
+    });
+    Ok(report.problems.is_empty())
+}

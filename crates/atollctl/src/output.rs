@@ -1,0 +1,119 @@
+//! Text for people or JSON for programs: the only place that writes to standard output.
+
+use serde::Serialize;
+use std::io::Write;
+use std::time::SystemTime;
+
+/// Writes results.
+pub(crate) struct Printer {
+    json: bool,
+}
+
+impl Printer {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One line of text. A reader that went away (`| head`) is no error of ours.
+    pub(crate) fn line(&self, text: &str) {
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+
+    pub(crate) fn json(&self, value: &impl Serialize) {
+        if let Ok(text) = serde_json::to_string_pretty(value) {
+            self.line(&text);
+        }
+    }
+
+    pub(crate) fn table(&self, table: &Table) {
+        for line in table.lines() {
+            self.line(&line);
+        }
+    }
+
+    pub(crate) fn table_or_json(&self, table: &Table, value: &impl Serialize) {
+        if self.json { self.json(value) } else { self.table(table) }
+    }
+}
+
+/// Columns as wide as their widest cell. A heading that starts with `>` aligns to the right.
+pub(crate) struct Table {
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(headings: &[&str]) -> Self {
+        let right = headings.iter().map(|heading| heading.starts_with('>')).collect();
+        let first = headings.iter().map(|heading| heading.trim_start_matches('>').to_owned()).collect();
+        Self { right, rows: vec![first] }
+    }
+
+    pub(crate) fn row(&mut self, cells: &[String]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let widths: Vec<usize> = (0..self.right.len())
+            .map(|column| {
+                self.rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0)
+            })
+            .collect();
+        let cell = |text: &String, width: usize, right: bool| {
+            if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+        };
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).zip(&self.right);
+            let cells: Vec<String> = cells.map(|((text, width), right)| cell(text, *width, *right)).collect();
+            cells.join("  ").trim_end().to_owned()
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+/// Bytes with a binary unit.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// How long ago a time in milliseconds since 1970 was, by this machine's clock.
+pub(crate) fn age(time_ms: u64) -> String {
+    let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_millis() as u64);
+    let seconds = now_ms.saturating_sub(time_ms) / 1000;
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_sizes_readable() {
+        let mut table = Table::new(&[">n", "name"]);
+        table.row(&["7".to_owned(), "a".to_owned()]);
+        table.row(&["123".to_owned(), "bcd".to_owned()]);
+        assert_eq!(table.lines(), ["  n  name", "  7  a", "123  bcd"]);
+        assert_eq!(
+            (size(17), size(1536), size(3 << 30)),
+            ("17 B".into(), "1.5 KiB".into(), "3.0 GiB".into())
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Goal:   the commands of atollctl tell the truth about a database in a directory, and exit as documented.
+//! Method: publishes a small database through the object layer, runs the built program on it, then damages the bucket.
+
+#![allow(clippy::unwrap_used)] // A test says so by failing.
+
+use objstore::protocol::Store;
+use objstore::{Durability, StoreConfig, log};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A database with one table file and one MANIFEST, published and closed; returns its URL.
+fn database(dir: &Path) -> String {
+    let url = format!("file://{}", dir.join("bucket").display());
+    let local = dir.join("local");
+    let config = StoreConfig {
+        url: url.clone(),
+        local_dir: local.clone(),
+        cache_dir: dir.join("cache"),
+        server_id: "testhost:3306:1".to_owned(),
+        durability: Durability::Local,
+        ..StoreConfig::default()
+    };
+    let store = Store::open(&config, log::silent()).unwrap();
+    fs::write(local.join("MANIFEST-000005"), b"a manifest").unwrap();
+    fs::write(local.join("000007.sst"), b"a table file").unwrap();
+    store.files().add_file(7, &local.join("000007.sst")).unwrap();
+    store.manifest_synced(5, 10);
+    fs::write(local.join("CURRENT"), b"MANIFEST-000005\n").unwrap();
+    store.current_set(5);
+    store.close(WAIT).unwrap();
+    url
+}
+
+fn atollctl(arguments: &[&str]) -> (Option<i32>, String) {
+    let output: Output = Command::new(env!("CARGO_BIN_EXE_atollctl")).args(arguments).output().unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), text)
+}
+
+#[test]
+fn a_published_database_is_shown_and_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let (code, text) = atollctl(&["status", &url]);
+    assert!(
+        code == Some(0) && text.contains("testhost:3306:1") && text.contains("1 files, 12 B"),
+        "{code:?} {text}"
+    );
+    let (code, text) = atollctl(&["ls", &url]);
+    assert!(code == Some(0) && text.contains("-7.sst"), "{code:?} {text}");
+    let (code, text) = atollctl(&["roots", &url, "--json"]);
+    let roots: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(code == Some(0) && roots[0]["kind"] == "claim" && roots[1]["manifest_bytes"] == 10, "{text}");
+    let (code, text) = atollctl(&["verify", "--deep", &url]);
+    assert!(code == Some(0) && text.contains("12 B read") && text.contains("ok:"), "{code:?} {text}");
+}
+
+#[test]
+fn damage_is_found_and_named_and_nothing_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let (_, text) = atollctl(&["ls", &url, "--json"]);
+    let files: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let key = files[0]["key"].as_str().unwrap().to_owned();
+    let object = dir.path().join("bucket").join(&key);
+    let before = atollctl(&["ls", &url, "--objects"]).1;
+    fs::write(&object, b"a tabel file").unwrap();
+    let (code, text) = atollctl(&["verify", &url]);
+    assert_eq!(code, Some(0), "sizes are right: {text}");
+    let (code, text) = atollctl(&["verify", "--deep", &url]);
+    assert!(code == Some(1) && text.contains(&key) && text.contains("checksum"), "{code:?} {text}");
+    assert_eq!(atollctl(&["ls", &url, "--objects"]).1, before, "looking changes nothing");
+    fs::remove_file(&object).unwrap();
+    let (code, text) = atollctl(&["verify", &url]);
+    assert!(code == Some(1) && text.contains(&key), "{code:?} {text}");
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_said_with_status_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let empty = format!("file://{}", dir.path().display());
+    let (code, text) = atollctl(&["status", &empty]);
+    assert!(code == Some(2) && text.contains("no Atoll database"), "{code:?} {text}");
+    let (code, text) = atollctl(&["status", "ftp://x"]);
+    assert!(code == Some(2) && text.contains("s3://bucket/prefix"), "{code:?} {text}");
+    let (code, text) = atollctl(&["doctor", &empty]);
+    assert!(code == Some(0) && text.contains("create-only writes work"), "{code:?} {text}");
+    let (code, text) = atollctl(&["doctor", "file:///nonexistent/bucket"]);
+    assert!(code == Some(1) && text.contains("no directory"), "{code:?} {text}");
+}

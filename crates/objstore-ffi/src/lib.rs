@@ -1,0 +1,20 @@
+//! The C ABI of the object layer: every function of engine/bridge/objstore.h, and nothing else.
+//!
+//! The only crate with `unsafe`. Each function turns pointers into references at its top, runs safe code
+//! under [`guard`], and returns; a panic becomes `Code::Bug` and never unwinds into C++.
+//!
+//! Threads: all functions may run at once on one store, except open and close. The handles are boxes that C++
+//! owns: `atoll_store` from open to close, `atoll_file` from open to close; a store outlives its files.
+
+mod abi;
+mod file;
+mod guard;
+mod log_stream;
+mod stats;
+mod store;
+
+pub use abi::{AtollRead, AtollResult, AtollStoreConfig, AtollStoreStats};
+pub use file::*;
+pub use log_stream::*;
+pub use stats::*;
+pub use store::*;

@@ -1,0 +1,83 @@
+//! MANIFEST and WAL: what RocksDB made durable, and waiting until the bucket has it.
+
+use crate::abi::AtollResult;
+use crate::guard::{guarded, guarded_or};
+use crate::store::{StoreHandle, millis, reach};
+
+/// Functions that only pass numbers on; their contracts are in objstore.h.
+macro_rules! notices {
+    ($($name:ident => $method:ident($($argument:ident),*);)*) => { $(
+        /// # Safety
+        ///
+        /// - `store` is open.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(store: *const StoreHandle $(, $argument: u64)*) {
+            // SAFETY: the caller upholds the rule above.
+            guarded_or((), || unsafe { reach(store) }.$method($($argument),*));
+        }
+    )* };
+}
+
+notices! {
+    atoll_store_manifest_synced => manifest_synced(number, length);
+    atoll_store_current_set => current_set(number);
+    atoll_store_note_ddl => note_ddl();
+    atoll_store_wal_created => wal_created(number);
+    atoll_store_wal_appended => wal_appended(number, length);
+    atoll_store_wal_synced => wal_synced(number, length);
+    atoll_store_wal_closed => wal_closed(number, length);
+    atoll_store_wal_deleted => wal_deleted(number);
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_wal_position(store: *const StoreHandle) -> u64 {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or(0, || unsafe { reach(store) }.wal_position())
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_wait_shipped(
+    store: *const StoreHandle,
+    position: u64,
+    timeout_ms: u32,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rule above.
+    guarded(|| unsafe { reach(store) }.wait_shipped(position, millis(timeout_ms)))
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_after_commit(
+    store: *const StoreHandle,
+    position: u64,
+    timeout_ms: u32,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rule above.
+    guarded(|| unsafe { reach(store) }.after_commit(position, millis(timeout_ms)))
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_publish(store: *const StoreHandle, timeout_ms: u32) -> AtollResult {
+    // SAFETY: the caller upholds the rule above.
+    guarded(|| unsafe { reach(store) }.publish(millis(timeout_ms)))
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_may_write(store: *const StoreHandle) -> AtollResult {
+    // SAFETY: the caller upholds the rule above.
+    guarded(|| unsafe { reach(store) }.may_write())
+}

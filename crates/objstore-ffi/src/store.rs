@@ -1,0 +1,237 @@
+//! Opening and closing a store, and what RocksDB does with its table files.
+
+use crate::abi::{AtollResult, AtollStoreConfig, EachFile, log_function, text_of};
+use crate::guard::{guarded, guarded_or};
+use objstore::protocol::Store;
+use objstore::{Durability, StoreConfig, StoreError};
+use std::ffi::{c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `atoll_store`: owned by C++ between open and close.
+pub struct StoreHandle {
+    pub(crate) store: Arc<Store>,
+}
+
+/// # Safety
+///
+/// - `config` points to a valid configuration whose strings are NUL-terminated or null.
+/// - `out` points to a writable pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_open(
+    config: *const AtollStoreConfig,
+    out: *mut *mut StoreHandle,
+) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        let (settings, log) = unsafe { (read_config(&*config)?, log_function((*config).log)) };
+        let store = Store::open(&settings, log)?;
+        // SAFETY: as above.
+        unsafe { *out = Box::into_raw(Box::new(StoreHandle { store })) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// - `store` came from `atoll_store_open`, was not closed, and is not used by any thread during and after
+///   this call; its files are closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_close(store: *mut StoreHandle, timeout_ms: u32) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller gives the box back.
+        let handle = unsafe { Box::from_raw(store) };
+        handle.store.close(millis(timeout_ms))
+    })
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_was_restored(store: *const StoreHandle) -> c_int {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or(0, || unsafe { reach(store) }.was_restored().into())
+}
+
+/// # Safety
+///
+/// - `store` is open; `path` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_add_file(
+    store: *const StoreHandle,
+    number: u64,
+    path: *const c_char,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rules above.
+    guarded(|| unsafe { reach(store) }.files().add_file(number, &unsafe { path_of(path) }))
+}
+
+/// # Safety
+///
+/// - `store` is open; `path` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_stage_file(
+    store: *const StoreHandle,
+    path: *const c_char,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rules above.
+    guarded(|| unsafe { reach(store) }.files().stage_file(&unsafe { path_of(path) }))
+}
+
+/// # Safety
+///
+/// - `store` is open; both paths are NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_bind_file(
+    store: *const StoreHandle,
+    staged_path: *const c_char,
+    number: u64,
+    path: *const c_char,
+) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        let (staged, path) = unsafe { (path_of(staged_path), path_of(path)) };
+        // SAFETY: as above.
+        unsafe { reach(store) }.files().bind_file(&staged, number, &path)
+    })
+}
+
+/// # Safety
+///
+/// - `store` is open; `staged_path` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_unstage_file(store: *const StoreHandle, staged_path: *const c_char) {
+    // SAFETY: the caller upholds the rules above.
+    guarded_or((), || unsafe { reach(store) }.files().unstage_file(&unsafe { path_of(staged_path) }));
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_remove_file(store: *const StoreHandle, number: u64) -> AtollResult {
+    // SAFETY: the caller upholds the rule above.
+    guarded(|| unsafe { reach(store) }.files().remove_file(number))
+}
+
+/// # Safety
+///
+/// - `store` is open; `size` points to a writable integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_file_size(
+    store: *const StoreHandle,
+    number: u64,
+    size: *mut u64,
+) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        let found = unsafe { reach(store) }.files().file_size(number);
+        let bytes = found.ok_or_else(|| StoreError::NotFound {
+            operation: "looking at",
+            object: format!("file {number}"),
+        })?;
+        // SAFETY: as above.
+        unsafe { *size = bytes };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// - `store` is open; `each` may be called with `context` on this thread and does not call this store.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_list_files(
+    store: *const StoreHandle,
+    context: *mut c_void,
+    each: EachFile,
+) {
+    guarded_or((), || {
+        let Some(each) = each else { return };
+        // SAFETY: the caller upholds the rules above.
+        for (number, size) in unsafe { reach(store) }.files().list() {
+            each(context, number, size);
+        }
+    });
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_set_cache_bytes(store: *const StoreHandle, bytes: u64) {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or((), || unsafe { reach(store) }.files().set_cache_bytes(bytes));
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_set_durability(
+    store: *const StoreHandle,
+    durability: u8,
+    lag_ms_max: u32,
+    lag_bytes_max: u64,
+) {
+    guarded_or((), || {
+        if let Ok(durability) = Durability::from_number(durability) {
+            // SAFETY: the caller upholds the rule above.
+            unsafe { reach(store) }.set_durability(durability, millis(lag_ms_max), lag_bytes_max);
+        }
+    });
+}
+
+/// The store behind a handle.
+///
+/// # Safety
+///
+/// - `store` came from `atoll_store_open` and is not closed while the result lives.
+pub(crate) unsafe fn reach<'a>(store: *const StoreHandle) -> &'a Arc<Store> {
+    // SAFETY: the caller upholds the rule above.
+    unsafe { &(*store).store }
+}
+
+pub(crate) fn millis(milliseconds: u32) -> Duration {
+    Duration::from_millis(milliseconds.into())
+}
+
+/// # Safety
+///
+/// - As [`text_of`].
+unsafe fn path_of(text: *const c_char) -> PathBuf {
+    // SAFETY: passed on to the caller.
+    PathBuf::from(unsafe { text_of(text) })
+}
+
+/// Copies the configuration; zero for a number means its default.
+///
+/// # Safety
+///
+/// - The strings of `config` are NUL-terminated or null.
+unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreError> {
+    // SAFETY: the caller upholds the rule above.
+    let text = |field: *const c_char| unsafe { text_of(field) };
+    let defaults = StoreConfig::default();
+    Ok(StoreConfig {
+        url: text(config.url),
+        endpoint: text(config.endpoint),
+        region: text(config.region),
+        access_key: text(config.access_key),
+        secret_key: text(config.secret_key),
+        session_token: text(config.session_token),
+        local_dir: PathBuf::from(text(config.local_dir)),
+        cache_dir: PathBuf::from(text(config.cache_dir)),
+        server_id: text(config.server_id),
+        cache_bytes: config.cache_bytes,
+        lag_bytes_max: config.lag_bytes_max,
+        lag_max: millis(config.lag_ms_max),
+        request_timeout: match config.request_timeout_ms {
+            0 => defaults.request_timeout,
+            given => millis(given),
+        },
+        durability: Durability::from_number(config.durability)?,
+        take_over: config.take_over != 0,
+    })
+}

@@ -1,0 +1,82 @@
+//! Goal:   the Rust structs and functions are those of engine/bridge/objstore.h.
+//! Method: a C program compiled against the header prints sizes and offsets; they are compared with Rust's.
+//!         The names of all functions in the header are looked up in the sources of this crate.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // A test says so by failing.
+
+use atoll_objstore::{AtollRead, AtollResult, AtollStoreConfig, AtollStoreStats};
+use std::mem::{offset_of, size_of};
+use std::path::PathBuf;
+use std::process::Command;
+
+fn header() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../engine/bridge/objstore.h")
+}
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stddef.h>
+int main(void) {
+  printf("%zu %zu %zu %zu ", sizeof(atoll_result), sizeof(atoll_read), sizeof(atoll_store_config),
+         sizeof(atoll_store_stats));
+  printf("%zu %zu ", offsetof(atoll_read, read), offsetof(atoll_read, result));
+  printf("%zu %zu %zu ", offsetof(atoll_store_config, cache_bytes), offsetof(atoll_store_config, take_over),
+         offsetof(atoll_store_config, log));
+  printf("%zu %zu %zu %zu", offsetof(atoll_store_stats, wal_chunks_shipped),
+         offsetof(atoll_store_stats, trim_disabled), offsetof(atoll_store_stats, database_uuid),
+         offsetof(atoll_store_stats, last_error));
+  return 0;
+}
+"#;
+
+#[test]
+fn structs_have_the_layout_of_the_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("abi.c");
+    std::fs::write(&source, format!("#include \"{}\"\n{PROGRAM}", header().display())).unwrap();
+    let program = folder.path().join("abi");
+    let built = Command::new("cc").arg(&source).arg("-o").arg(&program).status().unwrap();
+    assert!(built.success(), "the header does not compile as C");
+    let printed = Command::new(&program).output().unwrap();
+    let in_c: Vec<usize> =
+        String::from_utf8(printed.stdout).unwrap().split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let in_rust = [
+        size_of::<AtollResult>(),
+        size_of::<AtollRead>(),
+        size_of::<AtollStoreConfig>(),
+        size_of::<AtollStoreStats>(),
+        offset_of!(AtollRead, read),
+        offset_of!(AtollRead, result),
+        offset_of!(AtollStoreConfig, cache_bytes),
+        offset_of!(AtollStoreConfig, take_over),
+        offset_of!(AtollStoreConfig, log),
+        offset_of!(AtollStoreStats, wal_chunks_shipped),
+        offset_of!(AtollStoreStats, trim_disabled),
+        offset_of!(AtollStoreStats, database_uuid),
+        offset_of!(AtollStoreStats, last_error),
+    ];
+    assert_eq!(in_c, in_rust);
+}
+
+#[test]
+fn every_function_of_the_header_exists() {
+    let header = std::fs::read_to_string(header()).unwrap();
+    let sources: String = ["store.rs", "file.rs", "log_stream.rs", "stats.rs"]
+        .iter()
+        .map(|name| {
+            let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src").join(name);
+            std::fs::read_to_string(path).unwrap()
+        })
+        .collect();
+    let mut names = 0;
+    for piece in header.split('(') {
+        let name = piece.rsplit([' ', '*', '\n']).next().unwrap_or("");
+        if name.starts_with("atoll_") {
+            names += 1;
+            let is_there =
+                sources.contains(&format!("fn {name}(")) || sources.contains(&format!("{name} =>"));
+            assert!(is_there, "{name} is declared and not implemented");
+        }
+    }
+    assert!(names > 25, "only {names} functions were found in the header: is its form another one?");
+}

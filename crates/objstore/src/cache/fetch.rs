@@ -1,0 +1,303 @@
+//! Brings missing parts from the bucket: neighbours in one GET, GETs in parallel, each part once.
+//!
+//! A missing part that is being fetched has a *flight*; whoever needs it waits for that flight. A flight ends
+//! for its waiters as soon as the bytes are here, and leaves the table only after the part is on disk, so
+//! that there is no moment at which a reader finds neither. A GET runs in a task of its own: a reader that
+//! goes away takes nothing from the others.
+
+use super::Cache;
+use super::file::{CacheFile, Check};
+use crate::crc::PART_BYTES;
+use crate::error::{Result, StoreError};
+use crate::stats::add;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The state of one part on its way: None until the GET has ended.
+pub(super) type Flight = watch::Receiver<Option<Result<Bytes>>>;
+type Landing = watch::Sender<Option<Result<Bytes>>>;
+
+/// Gaps up to this size are fetched along: at 1 Gbit/s 1 MiB takes 8 ms, less than another request's latency.
+pub(crate) const GAP_BYTES_MAX: u64 = 1 << 20;
+
+/// One GET at most: bigger ones delay the first byte that a reader waits for, and hold memory.
+pub(crate) const GET_BYTES_MAX: u64 = 8 << 20;
+
+/// Times a read starts over because eviction took its parts, before it reads past the cache.
+const ATTEMPTS_MAX: usize = 4;
+
+/// Whether somebody waits for a GET.
+#[derive(Debug, Clone, Copy)]
+enum Urgency {
+    Reader,
+    Prefetch,
+}
+
+/// A range that somebody wants, and where it goes.
+pub(crate) struct Wanted<'a> {
+    /// Of the first byte, in the object. Requires: `offset + out.len()` is inside the object.
+    pub(crate) offset: u64,
+    /// Filled completely unless `result` is an error.
+    pub(crate) out: &'a mut [u8],
+    /// The outcome.
+    pub(crate) result: Result<()>,
+}
+
+impl Cache {
+    /// Fills all wanted ranges of `file`, from disk where possible.
+    ///
+    /// Requests: one GET per run of missing parts. Blocks: on the network; must not be called on the runtime.
+    pub(crate) fn read(self: &Arc<Self>, file: &Arc<CacheFile>, data: &File, wanted: &mut [Wanted<'_>]) {
+        let mut open: Vec<&mut Wanted<'_>> = Vec::new();
+        for want in wanted.iter_mut().filter(|w| !w.out.is_empty()) {
+            if self.read_cached(file, data, want) {
+                add(&self.stats.cache_hits, 1);
+            } else {
+                open.push(want);
+            }
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            if open.is_empty() {
+                return;
+            }
+            let missing = missing_parts(file, &open);
+            add(&self.stats.cache_misses, missing.len() as u64);
+            let fetched = self.runtime.block_on(self.fetch(file, &missing));
+            open.retain_mut(|want| match self.assemble(file, data, want, &fetched) {
+                Some(outcome) => {
+                    want.result = outcome;
+                    false
+                }
+                None => true,
+            });
+        }
+        self.read_past(&file.key, open);
+    }
+
+    /// Starts fetching the missing parts of a range; nobody waits for them.
+    pub(crate) fn prefetch(self: &Arc<Self>, file: &Arc<CacheFile>, range: Range<u64>) {
+        let range = range.start..range.end.min(file.size());
+        if range.is_empty() || !self.is_enabled() || self.is_full() {
+            return;
+        }
+        let parts = CacheFile::parts_of(range.start, range.end - range.start);
+        let missing: Vec<u32> = parts.filter(|part| !file.is_present(*part)).collect();
+        if !missing.is_empty() {
+            self.launch(file, &missing, Urgency::Prefetch);
+        }
+    }
+
+    /// Reads ranges of an object without keeping anything: the cache is off, or evicts faster than it fills.
+    pub(crate) fn read_past(&self, key: &str, mut wanted: Vec<&mut Wanted<'_>>) {
+        wanted.retain(|w| !w.out.is_empty());
+        wanted.sort_unstable_by_key(|w| w.offset);
+        let ranges = merge(wanted.iter().map(|w| w.offset..w.offset + w.out.len() as u64));
+        let gets = ranges.iter().map(|range| async {
+            let _permit = self.fetches.acquire().await;
+            self.bucket.get_range(key, range.clone()).await
+        });
+        let bodies = self.runtime.block_on(futures_util::future::join_all(gets));
+        for want in wanted {
+            want.result = copy_from(&ranges, &bodies, want.offset, want.out);
+        }
+    }
+
+    /// Forgets the parts of a range because a checksum above them failed.
+    pub(crate) fn drop_range(&self, file: &CacheFile, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        for part in CacheFile::parts_of(range.start, range.end - range.start) {
+            self.drop_damaged(file, part);
+            // A GET that has just landed may be what was damaged: the next reader must not join it.
+            let mut flights = file.flights.lock();
+            if flights.get(&part).is_some_and(|flight| flight.borrow().is_some()) {
+                flights.remove(&part);
+            }
+        }
+    }
+
+    /// One range from disk; false when a part is missing. Damaged parts are dropped on the way.
+    fn read_cached(&self, file: &CacheFile, data: &File, want: &mut Wanted<'_>) -> bool {
+        match file.read(data, want.offset, want.out) {
+            Ok(()) => {
+                want.result = Ok(());
+                true
+            }
+            Err((part, Check::Bad)) => {
+                self.drop_damaged(file, part);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Waits until the parts are here or have failed. Parts that came to the disk meanwhile are left out.
+    async fn fetch(self: &Arc<Self>, file: &Arc<CacheFile>, parts: &[u32]) -> HashMap<u32, Result<Bytes>> {
+        let mut fetched = HashMap::new();
+        for (part, mut flight) in self.launch(file, parts, Urgency::Reader) {
+            let outcome = match flight.wait_for(Option::is_some).await {
+                Ok(landed) => landed.clone(),
+                Err(_) => Some(Err(StoreError::Interrupted("the store is closing".to_owned()))),
+            };
+            if let Some(outcome) = outcome {
+                fetched.insert(part, outcome);
+            }
+        }
+        fetched
+    }
+
+    /// Joins the flights of `parts` and starts those that are missing.
+    fn launch(
+        self: &Arc<Self>,
+        file: &Arc<CacheFile>,
+        parts: &[u32],
+        urgency: Urgency,
+    ) -> Vec<(u32, Flight)> {
+        let mut joined = Vec::with_capacity(parts.len());
+        let mut started: Vec<(u32, Landing)> = Vec::new();
+        {
+            let mut flights = file.flights.lock();
+            for part in parts {
+                if let Some(flight) = flights.get(part) {
+                    joined.push((*part, flight.clone()));
+                } else if !file.is_present(*part) {
+                    let (landing, flight) = watch::channel(None);
+                    flights.insert(*part, flight.clone());
+                    joined.push((*part, flight));
+                    started.push((*part, landing));
+                }
+            }
+        }
+        let byte_range = |part: u32| {
+            let start = u64::from(part) * PART_BYTES;
+            start..start + file.part_length(part)
+        };
+        let runs = merge(started.iter().map(|(part, _)| byte_range(*part)));
+        let mut started = started.into_iter().peekable();
+        for run in runs {
+            let mut landings = Vec::new();
+            while let Some(next) = started.next_if(|(part, _)| byte_range(*part).end <= run.end) {
+                landings.push(next);
+            }
+            let task = Arc::clone(self).fetch_run(Arc::clone(file), run, landings, urgency);
+            self.runtime.spawn(task);
+        }
+        joined
+    }
+
+    /// One GET: lands its parts, stores them, ends their flights.
+    async fn fetch_run(
+        self: Arc<Self>,
+        file: Arc<CacheFile>,
+        run: Range<u64>,
+        landings: Vec<(u32, Landing)>,
+        urgency: Urgency,
+    ) {
+        let _permit = match urgency {
+            Urgency::Reader => self.fetches.acquire().await,
+            Urgency::Prefetch => self.prefetches.acquire().await,
+        };
+        let body = self.bucket.get_range(&file.key, run.clone()).await;
+        let numbers: Vec<u32> = landings.iter().map(|(part, _)| *part).collect();
+        let mut parts = Vec::with_capacity(landings.len());
+        for (part, landing) in &landings {
+            let piece = body.clone().map(|bytes| {
+                let from = (u64::from(*part) * PART_BYTES - run.start) as usize;
+                bytes.slice(from..from + file.part_length(*part) as usize)
+            });
+            if let Ok(bytes) = &piece {
+                parts.push((*part, bytes.clone()));
+            }
+            landing.send_replace(Some(piece));
+        }
+        let (cache, target) = (Arc::clone(&self), Arc::clone(&file));
+        let _ = tokio::task::spawn_blocking(move || cache.store(&target, &parts)).await;
+        let mut flights = file.flights.lock();
+        numbers.iter().for_each(|part| {
+            flights.remove(part);
+        });
+    }
+
+    /// Fills one range from fetched parts and the disk; None when a part has vanished from both.
+    fn assemble(
+        &self,
+        file: &CacheFile,
+        data: &File,
+        want: &mut Wanted<'_>,
+        fetched: &HashMap<u32, Result<Bytes>>,
+    ) -> Option<Result<()>> {
+        let end = want.offset + want.out.len() as u64;
+        for part in CacheFile::parts_of(want.offset, want.out.len() as u64) {
+            let start = u64::from(part) * PART_BYTES;
+            let from = start.max(want.offset);
+            let to = (start + PART_BYTES).min(end);
+            let out = want.out.get_mut((from - want.offset) as usize..(to - want.offset) as usize)?;
+            match fetched.get(&part) {
+                Some(Ok(bytes)) => {
+                    out.copy_from_slice(bytes.get((from - start) as usize..(to - start) as usize)?)
+                }
+                Some(Err(error)) => return Some(Err(error.clone())),
+                None => match file.read(data, from, out) {
+                    Ok(()) => {}
+                    Err((bad, Check::Bad)) => {
+                        self.drop_damaged(file, bad);
+                        return None;
+                    }
+                    Err(_) => return None,
+                },
+            }
+        }
+        Some(Ok(()))
+    }
+}
+
+/// The parts that the ranges need and the disk does not have, in order, each once.
+fn missing_parts(file: &CacheFile, wanted: &[&mut Wanted<'_>]) -> Vec<u32> {
+    let mut parts: Vec<u32> = wanted
+        .iter()
+        .flat_map(|w| CacheFile::parts_of(w.offset, w.out.len() as u64))
+        .filter(|part| !file.is_present(*part))
+        .collect();
+    parts.sort_unstable();
+    parts.dedup();
+    parts
+}
+
+/// Joins sorted ranges over small gaps into runs of bounded size. A single range above the bound stays whole.
+fn merge(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match runs.last_mut() {
+            Some(run)
+                if range.start <= run.end + GAP_BYTES_MAX
+                    && range.end.max(run.end) - run.start <= GET_BYTES_MAX =>
+            {
+                run.end = run.end.max(range.end);
+            }
+            Some(run) if range.end <= run.end => {}
+            _ => runs.push(range),
+        }
+    }
+    runs
+}
+
+/// Copies `out` from the run that contains it.
+fn copy_from(ranges: &[Range<u64>], bodies: &[Result<Bytes>], offset: u64, out: &mut [u8]) -> Result<()> {
+    let end = offset + out.len() as u64;
+    for (range, body) in ranges.iter().zip(bodies) {
+        if range.start <= offset && end <= range.end {
+            let body = body.as_ref().map_err(Clone::clone)?;
+            let from = (offset - range.start) as usize;
+            if let Some(bytes) = body.get(from..from + out.len()) {
+                out.copy_from_slice(bytes);
+                return Ok(());
+            }
+        }
+    }
+    Err(StoreError::Bug(format!("no request covers the bytes {offset}..{end}")))
+}

@@ -1,0 +1,366 @@
+//! The part cache: parts of objects on the local disk, within a budget, surviving restarts.
+//!
+//! [`file`] holds the parts of one object, [`queue`] the order of eviction, [`fetch`] brings missing parts
+//! from the bucket, each once however many readers wait for it. Nothing here is needed for correctness: a
+//! cache that is empty, full, damaged or unwritable costs time, never an error.
+//!
+//! Locks: `state` (registry and queues) is never held over the network, and over disk work only while the
+//! empty files of an object are made: two that made them at once would truncate each other's parts.
+
+pub(crate) mod fetch;
+pub(crate) mod file;
+mod queue;
+
+use crate::bucket::Bucket;
+use crate::error::{Result, StoreError};
+use crate::log::{Level, LogFn};
+use crate::stats::{Stats, add, sub};
+use file::CacheFile;
+use parking_lot::Mutex;
+use queue::{PartId, Queues, Use};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// After the disk was full, the cache stores nothing for so long.
+const FULL_PAUSE: Duration = Duration::from_secs(10);
+
+/// GETs for missing parts in flight, over all readers of a store: at most 16 x 8 MiB of memory.
+const FETCHES_MAX: usize = 16;
+/// GETs that nobody waits for; apart, so that a long prefetch does not hold up a reader.
+const PREFETCHES_MAX: usize = 6;
+
+#[derive(Default)]
+struct State {
+    by_key: HashMap<Arc<str>, Arc<CacheFile>>,
+    by_id: HashMap<u32, Arc<CacheFile>>,
+    queues: Queues,
+    next_id: u32,
+    parts_present: usize,
+}
+
+/// The cache of one database.
+pub(crate) struct Cache {
+    folder: PathBuf,
+    budget_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+    state: Mutex<State>,
+    full_since: Mutex<Option<Instant>>,
+    trim_disabled: AtomicBool,
+    bucket: Bucket,
+    stats: Arc<Stats>,
+    log: LogFn,
+    runtime: tokio::runtime::Handle,
+    fetches: Semaphore,
+    prefetches: Semaphore,
+}
+
+impl Cache {
+    /// Opens the cache in `folder` and loads what `objects` (key, size) it still has; drops the rest.
+    ///
+    /// Errors: when the folder cannot be made.
+    pub(crate) fn open(
+        folder: &Path,
+        budget_bytes: u64,
+        bucket: Bucket,
+        log: LogFn,
+        runtime: tokio::runtime::Handle,
+        objects: impl IntoIterator<Item = (Arc<str>, u64)>,
+    ) -> Result<Arc<Self>> {
+        std::fs::create_dir_all(folder).map_err(|e| StoreError::from_io("creating the cache", folder, &e))?;
+        let cache = Arc::new(Self {
+            folder: folder.to_owned(),
+            budget_bytes: AtomicU64::new(budget_bytes),
+            used_bytes: AtomicU64::new(0),
+            state: Mutex::default(),
+            full_since: Mutex::new(None),
+            trim_disabled: AtomicBool::new(false),
+            stats: Arc::clone(bucket.stats()),
+            bucket,
+            log,
+            runtime,
+            fetches: Semaphore::new(FETCHES_MAX),
+            prefetches: Semaphore::new(PREFETCHES_MAX),
+        });
+        cache.load(objects).map_err(|e| StoreError::from_io("reading the cache", folder, &e))?;
+        cache.shrink();
+        Ok(cache)
+    }
+
+    /// Whether parts are kept at all.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.budget_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Changes the budget; takes effect at once.
+    pub(crate) fn set_budget(&self, bytes: u64) {
+        self.budget_bytes.store(bytes, Ordering::Relaxed);
+        self.shrink();
+    }
+
+    /// Whether a file of `size` bytes may enter as a whole.
+    pub(crate) fn has_room_for(&self, size: u64) -> bool {
+        size <= self.budget_bytes.load(Ordering::Relaxed) && !self.is_full()
+    }
+
+    /// The cached parts of `key`; made when there are none yet.
+    pub(crate) fn file(&self, key: &Arc<str>, size: u64) -> io::Result<Arc<CacheFile>> {
+        let mut state = self.state.lock();
+        if let Some(found) = state.by_key.get(key) {
+            return Ok(Arc::clone(found));
+        }
+        let id = state.take_id();
+        let made = Arc::new(CacheFile::create(id, Arc::clone(key), size, self.path_of(key))?);
+        state.register(&made);
+        Ok(made)
+    }
+
+    /// Moves a local file that holds the whole object into the cache.
+    ///
+    /// Requires: nobody reads the local file by another way than through the result from now on.
+    /// Errors: the local file is still at its place.
+    pub(crate) fn adopt(
+        &self,
+        local: &Path,
+        key: &Arc<str>,
+        size: u64,
+        part_crcs: &[u32],
+    ) -> io::Result<Arc<CacheFile>> {
+        self.forget(key);
+        let path = self.path_of(key);
+        std::fs::rename(local, &path)?;
+        let id = self.state.lock().take_id();
+        let made = match CacheFile::adopt(id, Arc::clone(key), size, path.clone(), part_crcs) {
+            Ok(made) => Arc::new(made),
+            Err(error) => {
+                // Without its index the file cannot be trusted after a restart: put it back.
+                std::fs::rename(&path, local)?;
+                return Err(error);
+            }
+        };
+        let mut state = self.state.lock();
+        state.register(&made);
+        for part in 0..made.parts_count() {
+            state.queues.insert((made.id, part));
+        }
+        state.parts_present += made.parts_count() as usize;
+        drop(state);
+        self.account(size);
+        Ok(made)
+    }
+
+    /// Where a copy from another file system may be put before it is adopted.
+    pub(crate) fn landing_path(&self, key: &str) -> PathBuf {
+        self.path_of(key).with_extension("landing")
+    }
+
+    /// The object is gone: so are its parts. Readers that hold the file may go on reading it.
+    pub(crate) fn forget(&self, key: &Arc<str>) {
+        let removed = {
+            let mut state = self.state.lock();
+            let removed = state.by_key.remove(key);
+            if let Some(file) = &removed {
+                state.by_id.remove(&file.id);
+            }
+            removed
+        };
+        if let Some(file) = removed {
+            self.release(file.unlink());
+        }
+    }
+
+    /// Evicts until the budget holds.
+    pub(crate) fn shrink(&self) {
+        while self.used_bytes.load(Ordering::Relaxed) > self.budget_bytes.load(Ordering::Relaxed) {
+            let Some((file, part)) = self.next_victim() else { return };
+            self.evict(&file, part);
+        }
+    }
+
+    /// Takes a damaged part out, so that the next read fetches it again.
+    fn drop_damaged(&self, file: &CacheFile, part: u32) {
+        let freed = file.clear(part);
+        if freed > 0 {
+            add(&self.stats.cache_corruptions, 1);
+            self.release(freed);
+            let _ = file.punch(part);
+            (self.log)(
+                Level::Warning,
+                &format!(
+                    "the cached part {part} of {} was damaged on disk and is fetched again from the bucket",
+                    file.key
+                ),
+            );
+        }
+    }
+
+    /// Stores fetched parts; failures only mean that they are not cached.
+    fn store(&self, file: &CacheFile, parts: &[(u32, bytes::Bytes)]) {
+        if !self.is_enabled() || self.is_full() || file.dead.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(data) = file.data() else { return };
+        for (part, bytes) in parts {
+            match file.write_part(&data, *part, bytes) {
+                Ok(true) => {
+                    let mut state = self.state.lock();
+                    state.queues.insert((file.id, *part));
+                    state.parts_present += 1;
+                    drop(state);
+                    self.account(bytes.len() as u64);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    let _ = file.punch(*part);
+                    self.note_full(&error);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn account(&self, bytes: u64) {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        add(&self.stats.cache_bytes_used, bytes);
+        self.shrink();
+    }
+
+    fn release(&self, bytes: u64) {
+        sub(&self.used_bytes, bytes);
+        sub(&self.stats.cache_bytes_used, bytes);
+    }
+
+    /// The next part to go, already taken from readers' sight.
+    fn next_victim(&self) -> Option<(Arc<CacheFile>, u32)> {
+        let mut guard = self.state.lock();
+        let State { queues, by_id, parts_present, .. } = &mut *guard;
+        if queues.len() > 2 * *parts_present + 1024 {
+            queues.retain(|(id, part)| by_id.get(&id).is_some_and(|f| f.is_present(part)));
+            *parts_present = queues.len();
+        }
+        let usage = |(id, part): PartId| match by_id.get(&id) {
+            Some(file) if !file.is_present(part) => Use::Gone,
+            Some(file) if file.take_used(part) => Use::Used,
+            Some(_) => Use::Unused,
+            None => Use::Gone,
+        };
+        let (id, part) = queues.evict(usage)?;
+        *parts_present = parts_present.saturating_sub(1);
+        by_id.get(&id).map(|file| (Arc::clone(file), part))
+    }
+
+    fn evict(&self, file: &CacheFile, part: u32) {
+        add(&self.stats.cache_evictions, 1);
+        if self.trim_disabled.load(Ordering::Relaxed) {
+            return self.evict_whole(file);
+        }
+        self.release(file.clear(part));
+        match file.punch(part) {
+            Ok(()) => {}
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                self.disable_trim();
+                self.evict_whole(file);
+            }
+            Err(error) => (self.log)(Level::Warning, &format!("trimming the cache: {error}")),
+        }
+    }
+
+    fn evict_whole(&self, file: &CacheFile) {
+        match file.clear_all() {
+            Ok(freed) => self.release(freed),
+            Err(error) => {
+                (self.log)(Level::Warning, &format!("truncating a cache file: {error}"));
+                self.forget(&file.key);
+            }
+        }
+    }
+
+    fn disable_trim(&self) {
+        if !self.trim_disabled.swap(true, Ordering::Relaxed) {
+            self.stats.trim_disabled.store(true, Ordering::Relaxed);
+            (self.log)(
+                Level::Warning,
+                &format!(
+                    "the file system of {} cannot punch holes: the cache evicts whole objects instead of parts",
+                    self.folder.display()
+                ),
+            );
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.full_since.lock().is_some_and(|since| since.elapsed() < FULL_PAUSE)
+    }
+
+    fn note_full(&self, error: &io::Error) {
+        let was_full = self.full_since.lock().replace(Instant::now()).is_some();
+        if !was_full {
+            (self.log)(
+                Level::Warning,
+                &format!(
+                    "the part cache in {} cannot be written ({error}): reads go to the bucket until it can",
+                    self.folder.display()
+                ),
+            );
+        }
+    }
+
+    fn path_of(&self, key: &str) -> PathBuf {
+        // The last segment (epoch and file number) is unique in a database.
+        self.folder.join(key.rsplit('/').next().unwrap_or(key))
+    }
+
+    /// Loads the known files and deletes the others.
+    fn load(&self, objects: impl IntoIterator<Item = (Arc<str>, u64)>) -> io::Result<()> {
+        let mut known: HashMap<PathBuf, (Arc<str>, u64)> =
+            objects.into_iter().map(|(key, size)| (self.path_of(&key), (key, size))).collect();
+        let mut state = self.state.lock();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "parts") && path.with_extension("").exists() {
+                continue;
+            }
+            let id = state.take_id();
+            let loaded = known.remove(&path).map(|(key, size)| CacheFile::load(id, key, size, path.clone()));
+            match loaded {
+                Some(Ok(file)) => self.take_loaded(&mut state, Arc::new(file)),
+                _ => {
+                    let _ = std::fs::remove_file(file::index_path(&path));
+                    let _ = std::fs::remove_file(&path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_loaded(&self, state: &mut State, file: Arc<CacheFile>) {
+        for part in (0..file.parts_count()).filter(|p| file.is_present(*p)) {
+            state.queues.insert_known((file.id, part));
+            state.parts_present += 1;
+        }
+        let bytes = file.bytes_present();
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        add(&self.stats.cache_bytes_used, bytes);
+        state.register(&file);
+    }
+}
+
+impl State {
+    fn take_id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn register(&mut self, file: &Arc<CacheFile>) {
+        self.by_key.insert(Arc::clone(&file.key), Arc::clone(file));
+        self.by_id.insert(file.id, Arc::clone(file));
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_test.rs"]
+mod tests;

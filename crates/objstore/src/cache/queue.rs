@@ -1,0 +1,154 @@
+//! Which part leaves the cache next: three queues of part ids, after the idea of S3-FIFO (Yang et al., SOSP
+//! 2023, "FIFO queues are all you need for cache eviction").
+//!
+//! A new part enters `small`. One that is used again before it reaches the end of `small` moves to `main`;
+//! one that is not leaves, and is remembered in `ghost`: coming back from there it goes to `main` directly.
+//! So a scan, which touches each part once, passes through a tenth of the cache and leaves the rest alone.
+//! A hit costs one bit (see [`super::file`]); only misses come here. Lock: the one of the cache's state.
+
+use std::collections::{HashSet, VecDeque};
+
+/// A part: (cache file id, index of the part in its file).
+pub(super) type PartId = (u32, u32);
+
+/// What the owner of the parts says about the part at the end of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Used since it was last asked about; the mark is cleared by asking.
+    Used,
+    /// Not used.
+    Unused,
+    /// No longer in the cache: its queue entry is void.
+    Gone,
+}
+
+/// The order of eviction.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    small: VecDeque<PartId>,
+    main: VecDeque<PartId>,
+    ghost: HashSet<PartId>,
+    ghost_order: VecDeque<PartId>,
+}
+
+/// Share of the parts that `small` may hold before it is emptied first: one in ten, as in the paper.
+const SMALL_SHARE: usize = 10;
+
+impl Queues {
+    /// A part has come into the cache.
+    pub(super) fn insert(&mut self, part: PartId) {
+        if self.ghost.remove(&part) {
+            self.main.push_back(part);
+        } else {
+            self.small.push_back(part);
+        }
+    }
+
+    /// A part that was in the cache when the server last stopped: proven enough for `main`.
+    pub(super) fn insert_known(&mut self, part: PartId) {
+        self.main.push_back(part);
+    }
+
+    /// Takes the part to evict; None when nothing is left.
+    ///
+    /// `usage` is asked about each candidate. Bounded: every part is passed over at most once per mark.
+    pub(super) fn evict(&mut self, usage: impl Fn(PartId) -> Use) -> Option<PartId> {
+        loop {
+            let from_small =
+                self.small.len() * SMALL_SHARE > self.small.len() + self.main.len() || self.main.is_empty();
+            if from_small {
+                let part = self.small.pop_front()?;
+                match usage(part) {
+                    Use::Used => self.main.push_back(part),
+                    Use::Unused => {
+                        self.remember(part);
+                        return Some(part);
+                    }
+                    Use::Gone => {}
+                }
+            } else {
+                let part = self.main.pop_front()?;
+                match usage(part) {
+                    Use::Used => self.main.push_back(part),
+                    Use::Unused => return Some(part),
+                    Use::Gone => {}
+                }
+            }
+        }
+    }
+
+    /// Entries, void ones included.
+    pub(super) fn len(&self) -> usize {
+        self.small.len() + self.main.len()
+    }
+
+    /// Drops void entries; call when there are many more entries than parts.
+    pub(super) fn retain(&mut self, is_present: impl Fn(PartId) -> bool) {
+        self.small.retain(|part| is_present(*part));
+        self.main.retain(|part| is_present(*part));
+    }
+
+    fn remember(&mut self, part: PartId) {
+        if self.ghost.insert(part) {
+            self.ghost_order.push_back(part);
+        }
+        while self.ghost_order.len() > self.main.len() + self.small.len() + 64 {
+            if let Some(oldest) = self.ghost_order.pop_front() {
+                self.ghost.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn a_scan_leaves_the_used_parts_alone() {
+        let used = RefCell::new(HashSet::new());
+        let usage = |p: PartId| if used.borrow_mut().remove(&p) { Use::Used } else { Use::Unused };
+        let mut queues = Queues::default();
+        for part in 0..100 {
+            queues.insert((1, part));
+            used.borrow_mut().insert((1, part));
+        }
+        let mut evicted = Vec::new();
+        for part in 0..1000 {
+            for hot in 0..90 {
+                used.borrow_mut().insert((1, hot));
+            }
+            queues.insert((2, part));
+            evicted.push(queues.evict(usage).unwrap());
+        }
+        let hot_lost = evicted.iter().filter(|(file, part)| *file == 1 && *part < 90).count();
+        // One may go while the queues form: nothing had been in `main` yet.
+        assert!(hot_lost <= 1, "a scan of 1000 parts pushed {hot_lost} hot parts out");
+    }
+
+    #[test]
+    fn a_part_that_comes_back_is_kept_longer() {
+        let mut queues = Queues::default();
+        queues.insert((1, 1));
+        assert_eq!(queues.evict(|_| Use::Unused), Some((1, 1)));
+        queues.insert((1, 1));
+        for part in 0..20 {
+            queues.insert((2, part));
+        }
+        for _ in 0..10 {
+            assert_ne!(queues.evict(|_| Use::Unused), Some((1, 1)));
+        }
+    }
+
+    #[test]
+    fn void_entries_are_skipped_and_dropped() {
+        let mut queues = Queues::default();
+        (0..10).for_each(|part| queues.insert((1, part)));
+        queues.retain(|(_, part)| part % 2 == 0);
+        assert_eq!(queues.len(), 5);
+        let usage = |(_, part): PartId| if part == 8 { Use::Unused } else { Use::Gone };
+        assert_eq!(queues.evict(usage), Some((1, 8)));
+        assert_eq!(queues.evict(usage), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! Builds the connection to the bucket from a [`StoreConfig`]. No request is made here.
+
+use crate::bucket::{Bucket, Parts};
+use crate::config::{Location, StoreConfig, endpoint_url};
+use crate::credentials::{ProfileFile, from_environment};
+use crate::crypto::RustCrypto;
+use crate::error::{Result, StoreError};
+use crate::http::Transport;
+use crate::retry::RetryPolicy;
+use crate::stats::Stats;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::local::LocalFileSystem;
+use object_store::{ClientOptions, RetryConfig};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the bucket that `config` names.
+///
+/// Errors: `Invalid` when the configuration cannot work; disk errors for `file://`.
+/// Requests: none.
+pub fn connect(config: &StoreConfig, stats: Arc<Stats>) -> Result<Bucket> {
+    let policy = RetryPolicy { request_timeout: config.request_timeout, ..RetryPolicy::default() };
+    match Location::parse(&config.url)? {
+        Location::Directory(path) => connect_directory(&path, stats, policy),
+        Location::S3 { bucket, prefix } => connect_s3(config, &bucket, &prefix, stats, policy),
+    }
+}
+
+fn connect_directory(path: &Path, stats: Arc<Stats>, policy: RetryPolicy) -> Result<Bucket> {
+    std::fs::create_dir_all(path)
+        .map_err(|e| StoreError::from_io("creating the bucket directory", path, &e))?;
+    let root =
+        path.canonicalize().map_err(|e| StoreError::from_io("opening the bucket directory", path, &e))?;
+    let store = LocalFileSystem::new_with_prefix(&root)
+        .map_err(|e| StoreError::Invalid(format!("opening the bucket directory {}: {e}", root.display())))?
+        .with_fsync(true);
+    Ok(Bucket::new(Parts {
+        store: Arc::new(store),
+        multipart: None,
+        prefix: String::new(),
+        directory: Some(root.clone()),
+        place: format!("directory {}", root.display()),
+        stats,
+        policy,
+    }))
+}
+
+fn connect_s3(
+    config: &StoreConfig,
+    bucket: &str,
+    prefix: &str,
+    stats: Arc<Stats>,
+    policy: RetryPolicy,
+) -> Result<Bucket> {
+    let endpoint = endpoint_url(&config.endpoint)?;
+    let region = if config.region.is_empty() { "us-east-1" } else { config.region.as_str() };
+    let connect_timeout = config.request_timeout.min(Duration::from_secs(5));
+    let is_plain = endpoint.as_deref().is_some_and(|e| e.starts_with("http://"));
+    // Explicit keys over plain HTTP never need TLS; roles fetch their keys over either.
+    let transport = if is_plain && !config.access_key.is_empty() {
+        Transport::plain(connect_timeout)
+    } else {
+        Transport::with_tls(connect_timeout)?
+    };
+    let no_retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(bucket)
+        .with_region(region)
+        .with_client_options(ClientOptions::new().with_allow_http(is_plain))
+        .with_http_connector(transport)
+        .with_retry(no_retry) // Bucket retries, counts and bounds every attempt itself.
+        .with_crypto_provider(Arc::new(RustCrypto))
+        .with_unsigned_payload(true) // Bodies carry their own checksums; hashing them costs CPU.
+        .with_disable_bulk_delete(true)
+        .with_virtual_hosted_style_request(endpoint.is_none() && !bucket.contains('.'));
+    if let Some(url) = &endpoint {
+        builder = builder.with_endpoint(url);
+    }
+    builder = with_credentials(builder, config)?;
+    let store = builder.build().map_err(|e| StoreError::Invalid(format!("opening {}: {e}", config.url)))?;
+    let store = Arc::new(store);
+    let shown = endpoint.unwrap_or_else(|| format!("S3, region {region}"));
+    Ok(Bucket::new(Parts {
+        store: Arc::clone(&store) as _,
+        multipart: Some(store),
+        prefix: prefix.to_owned(),
+        directory: None,
+        place: format!("bucket {bucket} at {shown}"),
+        stats,
+        policy,
+    }))
+}
+
+/// Explicit keys, else the environment, else web identity, else the profile file, else what the machine's
+/// role gives (ECS, EKS, EC2).
+fn with_credentials(builder: AmazonS3Builder, config: &StoreConfig) -> Result<AmazonS3Builder> {
+    match (config.access_key.is_empty(), config.secret_key.is_empty()) {
+        (false, false) => {
+            let builder =
+                builder.with_access_key_id(&config.access_key).with_secret_access_key(&config.secret_key);
+            return Ok(match config.session_token.as_str() {
+                "" => builder,
+                token => builder.with_token(token),
+            });
+        }
+        (false, true) => {
+            return Err(StoreError::Invalid(
+                "atoll_s3_access_key is set and atoll_s3_secret_key is not: set both or neither".into(),
+            ));
+        }
+        (true, false) => {
+            return Err(StoreError::Invalid(
+                "atoll_s3_secret_key is set and atoll_s3_access_key is not: set both or neither".into(),
+            ));
+        }
+        (true, true) => {}
+    }
+    if let Some(keys) = from_environment() {
+        let builder = builder.with_access_key_id(keys.key_id).with_secret_access_key(keys.secret_key);
+        return Ok(match keys.token {
+            Some(token) => builder.with_token(token),
+            None => builder,
+        });
+    }
+    if std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_none()
+        && let Some(profile) = ProfileFile::find()
+    {
+        return Ok(builder.with_credentials(Arc::new(profile)));
+    }
+    Ok(with_role_variables(builder))
+}
+
+/// Hands over the variables with which a platform describes the role of this machine.
+fn with_role_variables(mut builder: AmazonS3Builder) -> AmazonS3Builder {
+    let variables = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", AmazonS3ConfigKey::WebIdentityTokenFile),
+        ("AWS_ROLE_ARN", AmazonS3ConfigKey::RoleArn),
+        ("AWS_ROLE_SESSION_NAME", AmazonS3ConfigKey::RoleSessionName),
+        ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", AmazonS3ConfigKey::ContainerCredentialsRelativeUri),
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", AmazonS3ConfigKey::ContainerCredentialsFullUri),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", AmazonS3ConfigKey::ContainerAuthorizationTokenFile),
+    ];
+    for (name, key) in variables {
+        if let Ok(value) = std::env::var(name) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    builder
+}

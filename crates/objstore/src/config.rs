@@ -1,0 +1,208 @@
+//! The configuration of one store, as the C ABI and the command line give it, and the spellings it accepts.
+//!
+//! Nothing here touches the network or the disk. Defaults are those of a test; the server passes all fields.
+
+use crate::error::{Result, StoreError};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What COMMIT promises; the numbers are `ATOLL_DURABILITY_*` of objstore.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Durability {
+    /// In the local WAL.
+    Local = 0,
+    /// In the local WAL, and in the bucket within an enforced lag.
+    #[default]
+    Async = 1,
+    /// In the bucket.
+    Sync = 2,
+}
+
+impl Durability {
+    /// The value of the C ABI; unknown numbers are a configuration error.
+    pub fn from_number(number: u8) -> Result<Self> {
+        match number {
+            0 => Ok(Self::Local),
+            1 => Ok(Self::Async),
+            2 => Ok(Self::Sync),
+            other => {
+                Err(StoreError::Invalid(format!("atoll_durability has no value {other}: use 0, 1 or 2")))
+            }
+        }
+    }
+}
+
+/// Everything that opening a store needs.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)] // The fields are those of atoll_store_config in objstore.h.
+pub struct StoreConfig {
+    pub url: String,
+    pub endpoint: String,
+    pub region: String,
+    pub access_key: String,
+    pub secret_key: String,
+    pub session_token: String,
+    pub local_dir: PathBuf,
+    pub cache_dir: PathBuf,
+    pub server_id: String,
+    pub cache_bytes: u64,
+    pub lag_bytes_max: u64,
+    pub lag_max: Duration,
+    pub request_timeout: Duration,
+    pub durability: Durability,
+    pub take_over: bool,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            endpoint: String::new(),
+            region: String::new(),
+            access_key: String::new(),
+            secret_key: String::new(),
+            session_token: String::new(),
+            local_dir: PathBuf::new(),
+            cache_dir: PathBuf::new(),
+            server_id: String::from("unknown"),
+            cache_bytes: 1 << 30,
+            lag_bytes_max: 64 << 20,
+            lag_max: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(30),
+            durability: Durability::default(),
+            take_over: false,
+        }
+    }
+}
+
+/// Where the bucket is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A directory of this machine.
+    Directory(PathBuf),
+    /// An S3-compatible bucket and the prefix of this database in it ("" = the whole bucket).
+    S3 {
+        /// The bucket's name.
+        bucket: String,
+        /// Without slashes at both ends.
+        prefix: String,
+    },
+}
+
+impl Location {
+    /// Reads `file:///absolute/path` or `s3://bucket/prefix`.
+    ///
+    /// Errors: `Invalid` with the spelling that would work.
+    pub fn parse(url: &str) -> Result<Self> {
+        if let Some(path) = url.strip_prefix("file://") {
+            if !path.starts_with('/') || path.trim_end_matches('/').is_empty() {
+                return Err(StoreError::Invalid(format!(
+                    "the bucket URL {url} does not name an absolute directory: write file:///absolute/path"
+                )));
+            }
+            return Ok(Self::Directory(PathBuf::from(path)));
+        }
+        let Some(rest) = url.strip_prefix("s3://") else {
+            return Err(StoreError::Invalid(format!(
+                "the bucket URL '{url}' is not understood: write file:///absolute/path or s3://bucket/prefix"
+            )));
+        };
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_matches('/');
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        if bucket.len() < 3 || !bucket.chars().all(is_name) {
+            return Err(StoreError::Invalid(format!(
+                "'{bucket}' in the bucket URL {url} is no bucket name: write s3://bucket/prefix"
+            )));
+        }
+        let is_key = |c: char| is_name(c) || c == '/' || c == '=';
+        if !prefix.chars().all(is_key)
+            || prefix.split('/').any(|s| s == "." || s == "..")
+            || prefix.contains("//")
+        {
+            return Err(StoreError::Invalid(format!(
+                "the prefix '{prefix}' in the bucket URL may hold only letters, digits and - . _ = /"
+            )));
+        }
+        Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
+    }
+}
+
+/// The full URL of an endpoint spelling: `host`, `host:port`, `http://...`, `https://...`; None for "".
+///
+/// Without a scheme it is HTTPS, except on the loopback, where test servers speak plain HTTP.
+pub fn endpoint_url(endpoint: &str) -> Result<Option<String>> {
+    let endpoint = endpoint.trim();
+    if endpoint.is_empty() {
+        return Ok(None);
+    }
+    let (scheme, rest) = match endpoint.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some((scheme, _)) => {
+            return Err(StoreError::Invalid(format!(
+                "atoll_s3_endpoint has the scheme {scheme}://: write host:port, http://host:port or https://host:port"
+            )));
+        }
+        None if is_loopback(endpoint) => ("http", endpoint),
+        None => ("https", endpoint),
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if rest.is_empty() || rest.contains(['/', ' ', '@', '?']) {
+        return Err(StoreError::Invalid(format!(
+            "atoll_s3_endpoint '{endpoint}' must be a host and optionally a port, without a path"
+        )));
+    }
+    Ok(Some(format!("{scheme}://{rest}")))
+}
+
+/// Whether `host[:port]` is this machine.
+fn is_loopback(host_port: &str) -> bool {
+    let host = match host_port.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or(""),
+        None => host_port.split(':').next().unwrap_or(""),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_parsed_or_refused() {
+        let s3 = |b: &str, p: &str| Location::S3 { bucket: b.into(), prefix: p.into() };
+        assert_eq!(Location::parse("s3://bucket").unwrap(), s3("bucket", ""));
+        assert_eq!(Location::parse("s3://bucket/a/b/").unwrap(), s3("bucket", "a/b"));
+        assert_eq!(Location::parse("file:///x/y").unwrap(), Location::Directory("/x/y".into()));
+        for wrong in [
+            "",
+            "bucket",
+            "s3://",
+            "s3:///x",
+            "s3://a b/x",
+            "file://x",
+            "file:///",
+            "gs://b",
+            "s3://bkt/a/../b",
+            "s3://bkt/a//b",
+        ] {
+            let error = Location::parse(wrong).unwrap_err();
+            assert!(matches!(error, StoreError::Invalid(_)), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn plain_http_needs_the_scheme_or_the_loopback() {
+        let url = |s: &str| endpoint_url(s).unwrap();
+        assert_eq!(url(""), None);
+        assert_eq!(url("127.0.0.1:9000").as_deref(), Some("http://127.0.0.1:9000"));
+        assert_eq!(url("localhost").as_deref(), Some("http://localhost"));
+        assert_eq!(url("[::1]:9000").as_deref(), Some("http://[::1]:9000"));
+        assert_eq!(url("minio:9000").as_deref(), Some("https://minio:9000"));
+        assert_eq!(url("http://minio:9000/").as_deref(), Some("http://minio:9000"));
+        for wrong in ["ftp://x", "http://", "a/b", "user@host"] {
+            assert!(endpoint_url(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where S3 credentials come from when none are configured: the environment, then the profile file.
+//!
+//! `object_store` itself covers web identity, ECS, EKS and the EC2 metadata service; this file adds the
+//! shared credentials file, which is read again whenever it changes, so that rotated keys need no restart.
+
+use async_trait::async_trait;
+use object_store::aws::AwsCredential;
+use object_store::{CredentialProvider, Error, Result};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Keys from the environment, if both are set.
+pub(crate) fn from_environment() -> Option<AwsCredential> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    Some(AwsCredential {
+        key_id: variable("AWS_ACCESS_KEY_ID")?,
+        secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
+        token: variable("AWS_SESSION_TOKEN"),
+    })
+}
+
+/// Serves one profile of a shared credentials file.
+#[derive(Debug)]
+pub(crate) struct ProfileFile {
+    path: PathBuf,
+    profile: String,
+    cached: Mutex<Option<(SystemTime, Arc<AwsCredential>)>>,
+}
+
+impl ProfileFile {
+    /// The file and profile that the AWS tools would use, when that file holds keys for it.
+    pub(crate) fn find() -> Option<Self> {
+        let path = match std::env::var_os("AWS_SHARED_CREDENTIALS_FILE") {
+            Some(path) => PathBuf::from(path),
+            None => PathBuf::from(std::env::var_os("HOME")?).join(".aws/credentials"),
+        };
+        let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".to_owned());
+        let found = Self { path, profile, cached: Mutex::new(None) };
+        found.read().ok().map(|_| found)
+    }
+
+    fn read(&self) -> std::io::Result<(SystemTime, Arc<AwsCredential>)> {
+        let changed = std::fs::metadata(&self.path)?.modified()?;
+        let text = std::fs::read_to_string(&self.path)?;
+        let credential = parse(&text, &self.profile).ok_or_else(|| {
+            std::io::Error::other(format!("profile [{}] has no aws_access_key_id and secret", self.profile))
+        })?;
+        Ok((changed, Arc::new(credential)))
+    }
+
+    fn current(&self) -> std::io::Result<Arc<AwsCredential>> {
+        let changed = std::fs::metadata(&self.path)?.modified()?;
+        let mut cached = self.cached.lock();
+        if let Some((read_at, credential)) = cached.as_ref()
+            && *read_at == changed
+        {
+            return Ok(Arc::clone(credential));
+        }
+        let fresh = self.read()?;
+        Ok(Arc::clone(&cached.insert(fresh).1))
+    }
+}
+
+#[async_trait]
+impl CredentialProvider for ProfileFile {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> Result<Arc<AwsCredential>> {
+        self.current().map_err(|error| Error::Generic {
+            store: "S3",
+            source: format!("reading credentials from {}: {error}", self.path.display()).into(),
+        })
+    }
+}
+
+/// The keys of `[profile]` in the text of a credentials file.
+fn parse(text: &str, profile: &str) -> Option<AwsCredential> {
+    let (mut inside, mut key, mut secret, mut token) = (false, None, None, None);
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            inside = name.trim() == profile;
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=').filter(|_| inside && !line.starts_with('#')) else {
+            continue;
+        };
+        let value = Some(value.trim().to_owned());
+        match name.trim() {
+            "aws_access_key_id" => key = value,
+            "aws_secret_access_key" => secret = value,
+            "aws_session_token" => token = value,
+            _ => {}
+        }
+    }
+    Some(AwsCredential { key_id: key?, secret_key: secret?, token })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_asked_profile_counts() {
+        let text = "# c\n[default]\naws_access_key_id = A\naws_secret_access_key=S\n\n[ other ]\naws_access_key_id=B\n\
+                    aws_secret_access_key = T=1\naws_session_token=tok\nregion=x\n[half]\naws_access_key_id=C\n";
+        let other = parse(text, "other").unwrap();
+        assert_eq!((other.key_id.as_str(), other.secret_key.as_str()), ("B", "T=1"));
+        assert_eq!(other.token.as_deref(), Some("tok"));
+        assert_eq!(parse(text, "default").unwrap().key_id, "A");
+        assert!(parse(text, "half").is_none());
+        assert!(parse(text, "absent").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_rotated_key_is_seen_without_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("credentials");
+        let file = ProfileFile { path: path.clone(), profile: "default".into(), cached: Mutex::new(None) };
+        let write = |key: &str, age_s: u64| {
+            std::fs::write(&path, format!("[default]\naws_access_key_id={key}\naws_secret_access_key=S\n"))
+                .unwrap();
+            let when = SystemTime::now() - std::time::Duration::from_secs(age_s);
+            std::fs::File::open(&path).unwrap().set_modified(when).unwrap();
+        };
+        write("OLD", 10);
+        assert_eq!(file.get_credential().await.unwrap().key_id, "OLD");
+        write("NEW", 5);
+        assert_eq!(file.get_credential().await.unwrap().key_id, "NEW");
+    }
+}

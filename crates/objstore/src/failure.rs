@@ -1,0 +1,310 @@
+//! Reads an `object_store` error: is another attempt worth it, and what should the DBA be told?
+//!
+//! `object_store` keeps the HTTP status and the S3 error body in private types, so they are taken from the
+//! text of the error; the tests against MinIO and versitygw in bucket_server_test.rs hold that text in place.
+
+use crate::error::StoreError;
+use object_store::Error as StoreCrateError;
+use object_store::client::{HttpError, HttpErrorKind};
+use std::error::Error as StdError;
+
+/// What one failed attempt means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// The bucket says that the object is absent.
+    NotFound,
+    /// A create-only PUT met an object, or a concurrent PUT: no proof of who won.
+    Exists,
+    /// Nobody knows, or the bucket asks to come back: try again.
+    Transient,
+    /// The same request will fail again until somebody changes something.
+    Refused,
+    /// The disk under a `file://` bucket, or the bucket's quota, is full.
+    NoSpace,
+    /// The request itself is not implemented there.
+    Unsupported,
+}
+
+/// One failed attempt, understood.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) class: Class,
+    text: String,
+    status: Option<u16>,
+    s3_code: Option<String>,
+    connect: bool,
+}
+
+impl Failure {
+    /// Understands `error`.
+    pub(crate) fn new(error: &StoreCrateError) -> Self {
+        let text = error.to_string();
+        let status = status_in(&text);
+        let s3_code = tag_in(&text, "Code");
+        let http_kind = http_kind_of(error);
+        let connect = http_kind == Some(HttpErrorKind::Connect);
+        let class = classify(error, status, s3_code.as_deref(), http_kind);
+        let text = format!("{text}{}", innermost(error, &text));
+        Self { class, text, status, s3_code, connect }
+    }
+
+    /// An attempt that ran out of time.
+    pub(crate) fn timeout(after: std::time::Duration) -> Self {
+        Self {
+            class: Class::Transient,
+            text: format!("no complete answer within {} ms", after.as_millis()),
+            status: None,
+            s3_code: None,
+            connect: false,
+        }
+    }
+
+    /// The error for the caller.
+    ///
+    /// `place` describes bucket and endpoint; `attempts` is how often it was tried.
+    pub(crate) fn into_error(
+        self,
+        operation: &'static str,
+        key: &str,
+        place: &str,
+        attempts: u32,
+    ) -> StoreError {
+        let answer = self.answer();
+        let hint = self.hint();
+        let tries = if attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
+        let message = format!("{operation} {key} in {place} failed{tries}: {answer}{hint}");
+        match self.class {
+            Class::NotFound => StoreError::NotFound { operation, object: key.to_owned() },
+            Class::Exists | Class::Transient => StoreError::Unavailable(message),
+            Class::Refused => StoreError::Refused(message),
+            Class::NoSpace => StoreError::NoSpace(message),
+            Class::Unsupported => StoreError::ReadOnly(message),
+        }
+    }
+
+    /// `HTTP 403 SignatureDoesNotMatch`, or the transport's own words.
+    fn answer(&self) -> String {
+        match (self.status, &self.s3_code) {
+            (Some(status), Some(code)) => {
+                let detail = tag_in(&self.text, "Message").map(|m| format!(" ({m})")).unwrap_or_default();
+                format!("HTTP {status} {code}{detail}")
+            }
+            (Some(status), None) => format!("HTTP {status}"),
+            _ => first_chars(&self.text, 400),
+        }
+    }
+
+    /// What to do next, as a sentence with a leading space; empty when there is nothing to say.
+    fn hint(&self) -> &'static str {
+        match self.s3_code.as_deref() {
+            Some("InvalidAccessKeyId" | "XAdminUserNotFound") => {
+                return ". The endpoint does not know this access key: check atoll_s3_access_key";
+            }
+            Some("SignatureDoesNotMatch") => {
+                return ". The secret does not belong to the access key: check atoll_s3_secret_key and atoll_s3_access_key";
+            }
+            Some("RequestTimeTooSkewed") => {
+                return ". The clocks of this machine and of the bucket differ too much: set the time (NTP)";
+            }
+            Some("NotImplemented") => {
+                return ". The provider lacks something Atoll needs, most likely conditional PUT (If-None-Match): use another provider or a newer version";
+            }
+            Some("NoSuchBucket") => {
+                return ". There is no bucket of this name: create it, or correct the bucket URL";
+            }
+            Some("AccessDenied" | "AllAccessDisabled") => {
+                return ". The key is valid but may not do this: grant it s3:GetObject, PutObject, DeleteObject and ListBucket, or check atoll_s3_access_key";
+            }
+            Some("ExpiredToken" | "TokenRefreshRequired" | "InvalidToken") => {
+                return ". The session token is no longer valid: renew the credentials";
+            }
+            Some(
+                "AuthorizationHeaderMalformed" | "PermanentRedirect" | "IllegalLocationConstraintException",
+            ) => {
+                return ". The bucket is in another region: set atoll_s3_region";
+            }
+            _ => {}
+        }
+        let lower = self.text.to_ascii_lowercase();
+        if lower.contains("metadata") || lower.contains("/latest/api/token") {
+            return ". No credentials were found: set atoll_s3_access_key and atoll_s3_secret_key, AWS_ACCESS_KEY_ID, or a profile in ~/.aws/credentials";
+        }
+        if ["certificate", "ssl", "tls", "corrupt message"].iter().any(|word| lower.contains(word)) {
+            return ". The TLS handshake failed: install the endpoint's certificate authority on this machine, or write http:// in atoll_s3_endpoint if it speaks plain HTTP";
+        }
+        if lower.contains("lookup address")
+            || lower.contains("dns error")
+            || lower.contains("name or service")
+        {
+            return ". The host name cannot be resolved: check atoll_s3_endpoint";
+        }
+        if self.connect {
+            return ". Nothing answers there: check atoll_s3_endpoint and that the service runs";
+        }
+        if lower.contains("without location") {
+            return ". The bucket is in another region: set atoll_s3_region";
+        }
+        match self.status {
+            Some(401 | 403) => ". Check atoll_s3_access_key and its permissions",
+            _ => "",
+        }
+    }
+}
+
+/// Decides the class; the order of the tests matters.
+fn classify(
+    error: &StoreCrateError,
+    status: Option<u16>,
+    s3_code: Option<&str>,
+    http_kind: Option<HttpErrorKind>,
+) -> Class {
+    match s3_code {
+        // A missing bucket is also a 404 and must never look like a missing object.
+        Some("NoSuchBucket" | "RequestTimeTooSkewed") => return Class::Refused,
+        Some("XMinioStorageFull" | "QuotaExceeded" | "InsufficientCapacity") => return Class::NoSpace,
+        Some("SlowDown" | "RequestTimeout" | "InternalError" | "ServiceUnavailable") => {
+            return Class::Transient;
+        }
+        _ => {}
+    }
+    if let Some(io) = io_error_of(error) {
+        match io.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => return Class::NoSpace,
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => return Class::Refused,
+            _ => {}
+        }
+    }
+    match error {
+        // Some servers answer 404 for a wrong key, and a proxy answers 404 for a wrong path: believing those
+        // would make a full bucket look empty. Only "no such key", or no body at all (HEAD), means absent.
+        StoreCrateError::NotFound { .. } if status == Some(404) && !is_about_the_key(error, s3_code) => {
+            Class::Refused
+        }
+        StoreCrateError::NotFound { .. } => Class::NotFound,
+        StoreCrateError::AlreadyExists { .. }
+        | StoreCrateError::Precondition { .. }
+        | StoreCrateError::NotModified { .. } => Class::Exists,
+        StoreCrateError::PermissionDenied { .. }
+        | StoreCrateError::Unauthenticated { .. }
+        | StoreCrateError::InvalidPath { .. }
+        | StoreCrateError::UnknownConfigurationKey { .. } => Class::Refused,
+        StoreCrateError::NotImplemented { .. } | StoreCrateError::NotSupported { .. } => Class::Unsupported,
+        _ => match (status, http_kind) {
+            (Some(501), _) => Class::Unsupported,
+            (Some(507), _) => Class::NoSpace,
+            (Some(408 | 429), _) => Class::Transient,
+            (Some(code), _) if (300..500).contains(&code) => Class::Refused,
+            _ if error.to_string().contains("without LOCATION") => Class::Refused,
+            _ => Class::Transient,
+        },
+    }
+}
+
+/// Whether a 404 speaks of the object (or upload) that was asked for.
+fn is_about_the_key(error: &StoreCrateError, s3_code: Option<&str>) -> bool {
+    match s3_code {
+        Some(code) => matches!(code, "NoSuchKey" | "NoSuchUpload" | "NoSuchVersion"),
+        None => error.to_string().trim_end().ends_with("404 Not Found:"),
+    }
+}
+
+/// The number after `status code: `.
+fn status_in(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+/// The content of the first `<tag>` element.
+fn tag_in(text: &str, tag: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+    let (content, _) = rest.split_once(&format!("</{tag}>"))?;
+    Some(first_chars(content, 300))
+}
+
+/// Walks the chain of causes for the transport's verdict.
+fn http_kind_of(error: &StoreCrateError) -> Option<HttpErrorKind> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(e) = cause {
+        if let Some(http) = e.downcast_ref::<HttpError>() {
+            return Some(http.kind());
+        }
+        cause = e.source();
+    }
+    None
+}
+
+/// Walks the chain of causes for an error of the operating system.
+fn io_error_of(error: &StoreCrateError) -> Option<&std::io::Error> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(e) = cause {
+        if let Some(io) = e.downcast_ref::<std::io::Error>() {
+            return Some(io);
+        }
+        cause = e.source();
+    }
+    None
+}
+
+/// The deepest cause when the text above does not tell it already ("Connection refused", a TLS reason).
+fn innermost(error: &StoreCrateError, text: &str) -> String {
+    let mut deepest = String::new();
+    let mut cause = error.source();
+    while let Some(e) = cause {
+        deepest = e.to_string();
+        cause = e.source();
+    }
+    if deepest.is_empty() || text.contains(&deepest) { String::new() } else { format!(": {deepest}") }
+}
+
+/// At most `count_max` characters of `text`.
+fn first_chars(text: &str, count_max: usize) -> String {
+    text.chars().take(count_max).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_found(body: &str) -> Failure {
+        let source = format!(
+            "Error performing GET http://h/b/k in 1ms - Server returned non-2xx status code: 404 Not Found: {body}"
+        );
+        Failure::new(&StoreCrateError::NotFound { path: "k".to_owned(), source: source.into() })
+    }
+
+    #[test]
+    fn only_an_absent_key_counts_as_absent() {
+        let code = |code: &str| format!("<Error><Code>{code}</Code><Message>m</Message></Error>");
+        assert_eq!(not_found("").class, Class::NotFound);
+        assert_eq!(not_found(&code("NoSuchKey")).class, Class::NotFound);
+        for other in ["NoSuchBucket", "XAdminUserNotFound", "SomethingNew"] {
+            assert_eq!(not_found(&code(other)).class, Class::Refused, "{other}");
+        }
+        assert_eq!(not_found("<html>nginx</html>").class, Class::Refused);
+        let local = StoreCrateError::NotFound { path: "k".to_owned(), source: "gone".into() };
+        assert_eq!(Failure::new(&local).class, Class::NotFound);
+    }
+
+    #[test]
+    fn full_buckets_and_skewed_clocks_are_told_apart() {
+        let generic = |text: &str| {
+            Failure::new(&StoreCrateError::Generic { store: "S3", source: text.to_owned().into() })
+        };
+        let status = |rest: &str| generic(&format!("Server returned non-2xx status code: {rest}"));
+        assert_eq!(status("507 Insufficient Storage: <Code>XMinioStorageFull</Code>").class, Class::NoSpace);
+        assert_eq!(status("503 Service Unavailable: <Code>SlowDown</Code>").class, Class::Transient);
+        assert_eq!(status("501 Not Implemented: ").class, Class::Unsupported);
+        assert_eq!(
+            status("400 Bad Request: <Code>AuthorizationHeaderMalformed</Code>").class,
+            Class::Refused
+        );
+        let skew = status("403 Forbidden: <Code>RequestTimeTooSkewed</Code><Message>late</Message>");
+        assert_eq!(skew.class, Class::Refused);
+        let message = skew.into_error("reading", "k", "bucket b", 1).to_string();
+        assert!(
+            message.contains("HTTP 403 RequestTimeTooSkewed (late)") && message.contains("NTP"),
+            "{message}"
+        );
+        assert_eq!(generic("the connection was reset").class, Class::Transient);
+    }
+}

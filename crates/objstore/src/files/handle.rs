@@ -1,0 +1,216 @@
+//! An open table file: reads through the local file, then the part cache, then the bucket.
+//!
+//! A read of local or cached bytes makes no request and never touches the runtime.
+
+use super::entry::{Entry, Place, Upload};
+use super::settle::give_up_local;
+use crate::bucket::Bucket;
+use crate::cache::Cache;
+use crate::cache::fetch::Wanted;
+use crate::cache::file::CacheFile;
+use crate::error::{Result, StoreError};
+use crate::stats::add;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock};
+
+/// One range to read.
+#[derive(Debug)]
+pub struct ReadRequest<'a> {
+    /// Of the first byte.
+    pub offset: u64,
+    /// Filled from the start; only the end of the file leaves it short.
+    pub out: &'a mut [u8],
+    /// Bytes that were read, or why not.
+    pub result: Result<usize>,
+}
+
+/// An open file. Keeps its descriptor until it is dropped.
+pub struct FileHandle {
+    number: u64,
+    entry: Arc<Entry>,
+    bucket: Bucket,
+    cache: Option<Arc<Cache>>,
+    runtime: tokio::runtime::Handle,
+    plain: OnceLock<File>,
+    cached: OnceLock<(Arc<CacheFile>, Arc<File>)>,
+}
+
+impl FileHandle {
+    pub(super) fn new(
+        number: u64,
+        entry: Arc<Entry>,
+        bucket: Bucket,
+        cache: Option<Arc<Cache>>,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        Self { number, entry, bucket, cache, runtime, plain: OnceLock::new(), cached: OnceLock::new() }
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> u64 {
+        self.entry.size
+    }
+
+    /// Fills `out` from `offset`; returns how many bytes, fewer than asked only at the end of the file.
+    ///
+    /// `refetch`: a checksum above failed; the cached parts are dropped and the bucket is read.
+    /// Requests: none when the bytes are local or cached. Blocks: on the network otherwise; not for use on the
+    /// runtime's threads. Errors: `Unavailable`, `Corruption`, `NotFound`.
+    pub fn read(&self, offset: u64, out: &mut [u8], refetch: bool) -> Result<usize> {
+        if refetch {
+            self.distrust(offset, out.len() as u64);
+        }
+        if let (Some((file, data)), Some(cache)) = (self.cached.get(), &self.cache)
+            && cache.is_enabled()
+        {
+            let length = self.entry.size.saturating_sub(offset).min(out.len() as u64) as usize;
+            let out = out.get_mut(..length).unwrap_or_default();
+            let mut wanted = [Wanted { offset, out, result: Ok(()) }];
+            cache.read(file, data, &mut wanted);
+            let [want] = wanted;
+            return want.result.map(|()| length).map_err(|e| e.with(format!("reading file {}", self.number)));
+        }
+        let mut requests = [ReadRequest { offset, out, result: Ok(0) }];
+        self.read_many(&mut requests);
+        let [request] = requests;
+        request.result
+    }
+
+    /// Fills many ranges: neighbouring missing runs share a GET, and GETs go out in parallel.
+    pub fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        for request in requests.iter_mut() {
+            let left = self.entry.size.saturating_sub(request.offset);
+            request.result = Ok(left.min(request.out.len() as u64) as usize);
+        }
+        if self.cached.get().is_none() && self.read_plain(requests) {
+            return;
+        }
+        self.read_object(requests);
+    }
+
+    /// Starts fetching a range into the part cache; returns at once.
+    pub fn prefetch(&self, offset: u64, length: u64) {
+        if self.bucket.is_directory() || self.entry.local_path().is_some() {
+            return;
+        }
+        if let (Some(cache), Some((file, _))) = (&self.cache, self.open_cached()) {
+            cache.prefetch(file, offset..offset.saturating_add(length).min(self.entry.size));
+        }
+    }
+
+    /// Reads a whole file on this machine; false when it is not one (any more).
+    fn read_plain(&self, requests: &mut [ReadRequest<'_>]) -> bool {
+        // Held while reading: the file must not become a cache file, which has holes, under the pread.
+        let place = self.entry.place.read();
+        let opened = match (self.plain.get(), &*place) {
+            (Some(_), Place::Bucket) if !self.bucket.is_directory() => return false,
+            (Some(open), _) => Ok(open),
+            (None, place) => self.open_plain(place),
+        };
+        let file = match opened {
+            Ok(file) => file,
+            Err(None) => return false,
+            Err(Some(error)) => {
+                requests.iter_mut().for_each(|request| request.result = Err(error.clone()));
+                return true;
+            }
+        };
+        for request in requests {
+            let length = *request.result.as_ref().unwrap_or(&0);
+            if let Some(out) = request.out.get_mut(..length) {
+                request.result = match file.read_exact_at(out, request.offset) {
+                    Ok(()) => Ok(length),
+                    Err(error) => Err(self.io_error(&error)),
+                };
+            }
+        }
+        true
+    }
+
+    /// Err(None) means: not here, use cache and bucket.
+    fn open_plain(&self, place: &Place) -> std::result::Result<&File, Option<StoreError>> {
+        let object = self.bucket.local_path(&self.entry.key);
+        let path = match (place, object) {
+            (Place::Local(path), None) => path.clone(),
+            (Place::Local(path), Some(_)) if path.exists() => path.clone(),
+            (_, Some(object)) => object,
+            (Place::Bucket, None) => return Err(None),
+        };
+        match File::open(&path) {
+            Ok(file) => Ok(self.plain.get_or_init(|| file)),
+            Err(error) => {
+                Err(Some(StoreError::from_io("opening", &path, &error).with(format!("file {}", self.number))))
+            }
+        }
+    }
+
+    /// Reads through the part cache, or straight from the bucket when there is none.
+    fn read_object(&self, requests: &mut [ReadRequest<'_>]) {
+        let mut wanted: Vec<Wanted<'_>> = requests
+            .iter_mut()
+            .map(|request| {
+                let length = *request.result.as_ref().unwrap_or(&0);
+                let out = request.out.get_mut(..length).unwrap_or_default();
+                Wanted { offset: request.offset, out, result: Ok(()) }
+            })
+            .collect();
+        match (&self.cache, self.open_cached()) {
+            (Some(cache), Some((file, data))) if cache.is_enabled() => cache.read(file, data, &mut wanted),
+            (Some(cache), _) => cache.read_past(&self.entry.key, wanted.iter_mut().collect()),
+            (None, _) => wanted.iter_mut().for_each(|want| {
+                want.result =
+                    Err(StoreError::Bug(format!("file {} was read before the cache is open", self.number)));
+            }),
+        }
+        let outcomes: Vec<Result<()>> = wanted.into_iter().map(|want| want.result).collect();
+        for (request, outcome) in requests.iter_mut().zip(outcomes) {
+            if let Err(error) = outcome {
+                request.result = Err(error.with(format!("reading file {}", self.number)));
+            }
+        }
+    }
+
+    /// The cache file of this object; None when the cache is off or its disk refuses.
+    fn open_cached(&self) -> Option<&(Arc<CacheFile>, Arc<File>)> {
+        if let Some(open) = self.cached.get() {
+            return Some(open);
+        }
+        let cache = self.cache.as_ref().filter(|cache| cache.is_enabled())?;
+        let file = cache.file(&self.entry.key, self.entry.size).ok()?;
+        let data = file.data().ok()?;
+        Some(self.cached.get_or_init(|| (file, data)))
+    }
+
+    /// Local bytes failed a checksum above: cached parts are dropped; a local copy of an uploaded file is
+    /// given up for the bucket's. A file that is not uploaded has no other copy, and is simply read again.
+    fn distrust(&self, offset: u64, length: u64) {
+        if self.bucket.is_directory() {
+            return;
+        }
+        if self.entry.local_path().is_some() {
+            if matches!(&*self.entry.upload.lock(), Upload::Done { .. }) {
+                add(&self.bucket.stats().cache_corruptions, 1);
+                give_up_local(&self.entry);
+            }
+            return;
+        }
+        if let (Some(cache), Some((file, _))) = (&self.cache, self.open_cached()) {
+            let end = offset.saturating_add(length).min(self.entry.size);
+            cache.drop_range(file, offset.min(end)..end);
+        }
+    }
+
+    fn io_error(&self, error: &std::io::Error) -> StoreError {
+        let message = format!("reading file {} ({}): {error}", self.number, self.entry.key);
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => StoreError::Corruption(message),
+            _ => StoreError::Unavailable(message),
+        }
+    }
+
+    /// The runtime on which requests of this handle run.
+    pub fn runtime(&self) -> &tokio::runtime::Handle {
+        &self.runtime
+    }
+}

@@ -1,0 +1,101 @@
+//! Fills the registry at open: from the published map and from what lies in RocksDB's directory.
+
+use super::entry::{Entry, Place};
+use super::{FileRecord, Files};
+use crate::cache::Cache;
+use crate::error::{Result, StoreError};
+use crate::log::Level;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Files {
+    /// Registers the published files, opens the part cache, adds local table files that no root names, and
+    /// starts what an earlier process left undone.
+    ///
+    /// Requires: called once, after `set_epoch`, before RocksDB opens; not on the runtime's threads.
+    /// A local file of a wrong size counts as absent. Local files whose MANIFEST no longer needs them are
+    /// added too; RocksDB removes them while it opens.
+    pub fn install(self: &Arc<Self>, map: Vec<(u64, FileRecord)>) -> Result<()> {
+        let mut local = self.local_files()?;
+        let keys: HashSet<Arc<str>> = map.iter().map(|(_, record)| Arc::clone(&record.key)).collect();
+        self.open_cache(&map)?;
+        let mut copies = Vec::new();
+        {
+            let mut state = self.state.lock();
+            for (number, record) in &map {
+                let path = local.remove(number).and_then(|(path, size)| {
+                    if size == record.size {
+                        return Some(path);
+                    }
+                    let _ = std::fs::remove_file(&path);
+                    None
+                });
+                let entry = Arc::new(Entry::known(*number, record, path));
+                if matches!(&*entry.place.read(), Place::Local(_)) {
+                    copies.push(Arc::clone(&entry));
+                }
+                state.live.insert(*number, entry);
+                // Their names carry other epochs, so these numbers stay free for names of this one.
+            }
+            self.note_change(&mut state);
+        }
+        for (number, (path, size)) in local {
+            self.add_now(number, &path, size)?;
+        }
+        self.settle(copies);
+        self.resume_in_background(keys);
+        Ok(())
+    }
+
+    fn open_cache(&self, map: &[(u64, FileRecord)]) -> Result<()> {
+        if self.bucket.is_directory() {
+            return Ok(());
+        }
+        let objects: Vec<(Arc<str>, u64)> =
+            map.iter().map(|(_, record)| (Arc::clone(&record.key), record.size)).collect();
+        let cache = Cache::open(
+            &self.cache_folder,
+            self.cache_bytes.load(Ordering::Relaxed),
+            self.bucket.clone(),
+            Arc::clone(&self.log),
+            self.runtime.clone(),
+            objects,
+        )?;
+        *self.cache.write() = Some(cache);
+        Ok(())
+    }
+
+    /// `NNNNNN.sst` and `.blob` files of RocksDB's directory: number -> (path, size).
+    fn local_files(&self) -> Result<HashMap<u64, (PathBuf, u64)>> {
+        let io = |e: std::io::Error| StoreError::from_io("reading the directory", &self.local_dir, &e);
+        let mut found = HashMap::new();
+        if !self.local_dir.exists() {
+            return Ok(found);
+        }
+        for item in std::fs::read_dir(&self.local_dir).map_err(io)? {
+            let path = item.map_err(io)?.path();
+            let is_table = path.extension().is_some_and(|e| e == "sst" || e == "blob");
+            let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+            if let (true, Some(number)) = (is_table, number) {
+                let size = std::fs::metadata(&path).map_err(io)?.len();
+                found.insert(number, (path, size));
+            }
+        }
+        Ok(found)
+    }
+
+    fn resume_in_background(self: &Arc<Self>, live: HashSet<Arc<str>>) {
+        let files = Arc::clone(self);
+        let task = self.runtime.spawn(async move {
+            if let Err(error) = files.resume_trash(&live).await {
+                (files.log)(
+                    Level::Warning,
+                    &format!("finishing old deletions, will be tried at the next start: {error}"),
+                );
+            }
+        });
+        self.tasks.lock().push(task);
+    }
+}

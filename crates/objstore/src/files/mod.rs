@@ -1,0 +1,418 @@
+//! Which table file is which object, where its bytes are now, and who still has to upload or delete it.
+//!
+//! RocksDB finishes a file: it is *added* and queued for upload. It is *uploaded*: a root may name it. A root
+//! that names it is *published*: its local copy may move into the part cache. RocksDB removes it: once a root
+//! without it is published, its object may be deleted. [`uploader`] and [`trash`] do the work, [`entry`] holds
+//! one file, [`handle`] reads it.
+//!
+//! F1  An object's name is used once: a number that comes back gets another name (`-r<count>`).
+//! F2  A local copy leaves its place only after its upload *and* a root that names it (gate G6).
+//! F3  An object is deleted only after a root without it is published (gate G3), and only below `sst/`.
+//! F4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's
+//!     limit makes `add_file` wait. It never fails a flush.
+//!
+//! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held over the network.
+
+mod entry;
+mod handle;
+mod install;
+mod registry;
+mod settle;
+mod trash;
+mod uploader;
+
+pub use handle::{FileHandle, ReadRequest};
+
+use crate::bucket::Bucket;
+use crate::cache::Cache;
+use crate::error::{Result, StoreError};
+use crate::log::LogFn;
+use entry::{Entry, Upload};
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{Notify, watch};
+
+/// `add_file` waits while more than this is not uploaded: 1 GiB is 16 files of 64 MiB, or about 10 s of a
+/// 1 Gbit/s line; more would let local disks fill before RocksDB's own write stalls notice.
+pub const BACKLOG_BYTES_MAX: u64 = 1 << 30;
+
+/// What a root says about one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRecord {
+    /// Relative to the prefix of the database.
+    pub key: Arc<str>,
+    /// In bytes.
+    pub size: u64,
+    /// Of the whole file.
+    pub crc32c: u32,
+}
+
+/// What [`Files::new`] needs.
+#[allow(missing_docs)]
+pub struct FilesConfig {
+    pub bucket: Bucket,
+    /// RocksDB's directory.
+    pub local_dir: PathBuf,
+    /// The part cache goes into a folder of this, named by `db_uuid`.
+    pub cache_dir: PathBuf,
+    pub cache_bytes: u64,
+    pub db_uuid: String,
+    pub log: LogFn,
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// All live files at one moment. Give it back to [`Files::published`] or [`Files::release`].
+#[derive(Debug, Clone)]
+pub struct FilesSnapshot {
+    /// Grows with every change of the file map.
+    pub generation: u64,
+    entries: BTreeMap<u64, Arc<Entry>>,
+    is_held: bool,
+}
+
+impl FilesSnapshot {
+    /// The live file numbers, ascending.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.entries.keys().copied()
+    }
+
+    /// How many files are live.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no file is live.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// How waiting for the uploads of a snapshot ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Uploaded {
+    /// Every file of the snapshot is in the bucket, as these records say.
+    Complete(BTreeMap<u64, FileRecord>),
+    /// RocksDB removed a file before it was uploaded: take a newer snapshot.
+    Stale,
+}
+
+/// An object to delete, and the generation at which RocksDB gave it up.
+#[derive(Debug)]
+struct Garbage {
+    key: Arc<str>,
+    generation: u64,
+}
+
+/// What becomes of the local file of an entry that is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Local {
+    Delete,
+    Keep,
+}
+
+#[derive(Default)]
+struct State {
+    live: BTreeMap<u64, Arc<Entry>>,
+    staged: HashMap<PathBuf, Arc<Entry>>,
+    queue: VecDeque<Arc<Entry>>,
+    /// Removed by RocksDB while a held snapshot still needs them.
+    deferred: Vec<Arc<Entry>>,
+    held_count: usize,
+    garbage: Vec<Garbage>,
+    /// Uploaded or not, but not yet named by a published root.
+    unpublished: Vec<Arc<Entry>>,
+    numbers_used: HashSet<u64>,
+    names_count: u64,
+    generation: u64,
+    backlog_bytes: u64,
+    ended: Option<StoreError>,
+}
+
+/// The table files of one database.
+pub struct Files {
+    bucket: Bucket,
+    local_dir: PathBuf,
+    cache_folder: PathBuf,
+    cache_bytes: AtomicU64,
+    db_uuid: String,
+    epoch: AtomicU64,
+    state: Mutex<State>,
+    backlog_shrunk: Condvar,
+    queued: Notify,
+    changed: watch::Sender<u64>,
+    cache: RwLock<Option<Arc<Cache>>>,
+    trash: trash::Trash,
+    tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    log: LogFn,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Files {
+    /// An empty registry whose uploaders wait for work. Call `set_epoch`, then `install`.
+    pub fn new(config: FilesConfig) -> Result<Arc<Self>> {
+        let files = Arc::new(Self {
+            cache_folder: config.cache_dir.join(&config.db_uuid),
+            bucket: config.bucket,
+            local_dir: config.local_dir,
+            cache_bytes: AtomicU64::new(config.cache_bytes),
+            db_uuid: config.db_uuid,
+            epoch: AtomicU64::new(0),
+            state: Mutex::default(),
+            backlog_shrunk: Condvar::new(),
+            queued: Notify::new(),
+            changed: watch::channel(0).0,
+            cache: RwLock::new(None),
+            trash: trash::Trash::default(),
+            tasks: Mutex::default(),
+            log: config.log,
+            runtime: config.runtime,
+        });
+        files.start_tasks();
+        Ok(files)
+    }
+
+    /// Names of new objects begin with this epoch.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// The finished, synced local file `path` is RocksDB's file `number`: queues its upload.
+    ///
+    /// Blocks: while the backlog exceeds [`BACKLOG_BYTES_MAX`]. Errors: `Fenced`, `Interrupted` at close.
+    pub fn add_file(&self, number: u64, path: &Path) -> Result<()> {
+        let size = size_of(path)?;
+        self.wait_for_backlog(size)?;
+        self.add_now(number, path, size)
+    }
+
+    /// Uploads a finished file that has no number yet (bulk load), remembered by its local path.
+    pub fn stage_file(&self, path: &Path) -> Result<()> {
+        let size = size_of(path)?;
+        self.wait_for_backlog(size)?;
+        let mut state = self.state.lock();
+        state.names_count += 1;
+        let name = format!("s{}", state.names_count);
+        let entry = Arc::new(Entry::local(self.object_key(&name, path), size, path));
+        if let Some(former) = state.staged.insert(path.to_owned(), Arc::clone(&entry)) {
+            self.discard(&mut state, &former, Local::Keep); // The path belongs to the new file now.
+        }
+        self.enqueue(&mut state, entry);
+        Ok(())
+    }
+
+    /// The staged file became file `number` at `path`. Acts as `add_file` when nothing was staged there.
+    pub fn bind_file(&self, staged_path: &Path, number: u64, path: &Path) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(entry) = state.staged.remove(staged_path) else {
+            drop(state);
+            return self.add_file(number, path);
+        };
+        entry.move_to(path);
+        self.insert(&mut state, number, &entry);
+        Ok(())
+    }
+
+    /// Forgets a staged file that was never bound; its object is deleted.
+    pub fn unstage_file(&self, staged_path: &Path) {
+        let mut state = self.state.lock();
+        if let Some(entry) = state.staged.remove(staged_path) {
+            self.discard(&mut state, &entry, Local::Delete);
+        }
+    }
+
+    /// RocksDB no longer needs file `number`. Errors: `NotFound`.
+    pub fn remove_file(&self, number: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(entry) = state.live.remove(&number) else {
+            return Err(StoreError::NotFound { operation: "removing", object: format!("file {number}") });
+        };
+        state.unpublished.retain(|e| !Arc::ptr_eq(e, &entry));
+        if state.held_count > 0 && !entry.is_uploaded() {
+            state.deferred.push(entry);
+            self.note_change(&mut state);
+        } else {
+            self.discard(&mut state, &entry, Local::Delete);
+        }
+        Ok(())
+    }
+
+    /// Size of file `number` in bytes; None when there is no such file.
+    pub fn file_size(&self, number: u64) -> Option<u64> {
+        self.state.lock().live.get(&number).map(|entry| entry.size)
+    }
+
+    /// All files: (number, size in bytes).
+    pub fn list(&self) -> Vec<(u64, u64)> {
+        self.state.lock().live.iter().map(|(number, entry)| (*number, entry.size)).collect()
+    }
+
+    /// Number of files and their bytes.
+    pub fn totals(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.live.len() as u64, state.live.values().map(|entry| entry.size).sum())
+    }
+
+    /// Opens file `number` for reading. No request.
+    pub fn open(&self, number: u64) -> Result<FileHandle> {
+        let entry = self.state.lock().live.get(&number).cloned();
+        let entry = entry
+            .ok_or_else(|| StoreError::NotFound { operation: "opening", object: format!("file {number}") })?;
+        let cache = self.cache.read().clone();
+        Ok(FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone()))
+    }
+
+    /// The live files now.
+    pub fn snapshot(&self) -> FilesSnapshot {
+        let state = self.state.lock();
+        FilesSnapshot { generation: state.generation, entries: state.live.clone(), is_held: false }
+    }
+
+    /// The live files now; those that RocksDB removes meanwhile are uploaded all the same, so that waiting
+    /// for this snapshot ends. Costs uploads of short-lived files: take it after a `Stale`.
+    pub fn snapshot_held(&self) -> FilesSnapshot {
+        let mut state = self.state.lock();
+        state.held_count += 1;
+        FilesSnapshot { generation: state.generation, entries: state.live.clone(), is_held: true }
+    }
+
+    /// Waits until every file of `snapshot` is in the bucket.
+    ///
+    /// Errors: `Fenced`, `Interrupted` at close; `Corruption` when a local file has vanished.
+    pub async fn wait_uploaded(&self, snapshot: &FilesSnapshot) -> Result<Uploaded> {
+        let mut changes = self.changed.subscribe();
+        let mut open: Vec<&Arc<Entry>> = snapshot.entries.values().collect();
+        loop {
+            changes.borrow_and_update();
+            if let Some(ended) = self.state.lock().ended.clone() {
+                return Err(ended);
+            }
+            let mut is_stale = false;
+            let mut failed = None;
+            open.retain(|entry| match &*entry.upload.lock() {
+                Upload::Done { .. } => false,
+                Upload::Dropped => {
+                    is_stale = true;
+                    true
+                }
+                Upload::Failed(error) => {
+                    failed = Some(error.clone());
+                    true
+                }
+                Upload::Queued | Upload::Running => true,
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if is_stale {
+                return Ok(Uploaded::Stale);
+            }
+            if open.is_empty() {
+                return self.records_of(snapshot);
+            }
+            if changes.changed().await.is_err() {
+                return Err(closing());
+            }
+        }
+    }
+
+    /// A root with exactly the files of `snapshot` is in the bucket: their local copies may move to the
+    /// cache, and objects given up before the snapshot are deleted. Returns at once.
+    pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) {
+        let mut state = self.state.lock();
+        self.let_go(&mut state, &snapshot);
+        let (due, rest) = std::mem::take(&mut state.garbage)
+            .into_iter()
+            .partition::<Vec<_>, _>(|garbage| garbage.generation <= snapshot.generation);
+        state.garbage = rest;
+        let is_named = |entry: &Arc<Entry>| {
+            entry.is_uploaded()
+                && snapshot.entries.get(&entry.number()).is_some_and(|named| Arc::ptr_eq(named, entry))
+        };
+        let (named, rest) = std::mem::take(&mut state.unpublished).into_iter().partition(is_named);
+        state.unpublished = rest;
+        drop(state);
+        self.trash.add(due.into_iter().map(|garbage| garbage.key));
+        self.settle(named);
+    }
+
+    /// The snapshot was not published after all.
+    pub fn release(&self, snapshot: FilesSnapshot) {
+        let mut state = self.state.lock();
+        self.let_go(&mut state, &snapshot);
+    }
+
+    /// Stops uploads and deletes for good; whoever waits gets `error`.
+    pub fn fence(&self, error: StoreError) {
+        self.end(error);
+    }
+
+    /// Changes with every added, removed or uploaded file.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Changes the budget of the part cache.
+    pub fn set_cache_bytes(&self, bytes: u64) {
+        self.cache_bytes.store(bytes, Ordering::Relaxed);
+        if let Some(cache) = self.cache.read().as_ref() {
+            cache.set_budget(bytes);
+        }
+    }
+
+    /// Ends all tasks; whoever waits gets `Interrupted`. Deletes not done yet are written down in `tomb/`.
+    pub async fn stop(&self) {
+        let was_fenced = matches!(self.state.lock().ended, Some(StoreError::Fenced(_)));
+        self.end(closing());
+        let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());
+        for task in &tasks {
+            task.abort();
+        }
+        futures_util::future::join_all(tasks).await;
+        if !was_fenced {
+            self.keep_trash().await;
+        }
+    }
+
+    fn end(&self, error: StoreError) {
+        let mut state = self.state.lock();
+        if state.ended.is_none() {
+            state.ended = Some(error);
+        }
+        self.note_change(&mut state);
+        drop(state);
+        self.backlog_shrunk.notify_all();
+        self.queued.notify_waiters();
+    }
+
+    fn records_of(&self, snapshot: &FilesSnapshot) -> Result<Uploaded> {
+        let mut records = BTreeMap::new();
+        for (number, entry) in &snapshot.entries {
+            let record = entry.record().ok_or_else(|| {
+                StoreError::Bug(format!("file {number} counts as uploaded and has no checksum"))
+            })?;
+            records.insert(*number, record);
+        }
+        Ok(Uploaded::Complete(records))
+    }
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Files({} live)", self.state.lock().live.len())
+    }
+}
+
+fn closing() -> StoreError {
+    StoreError::Interrupted("the store is being closed".to_owned())
+}
+
+fn size_of(path: &Path) -> Result<u64> {
+    std::fs::metadata(path).map(|m| m.len()).map_err(|e| StoreError::from_io("looking at", path, &e))
+}
+
+#[cfg(test)]
+#[path = "files_test.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! The steps that change the registry: entering, leaving, the backlog, and the names of new objects.
+//!
+//! Every function that takes `&mut State` runs under the state lock, and may touch the local disk (deleting a
+//! file) but never the network.
+
+use super::entry::{Entry, Upload};
+use super::{BACKLOG_BYTES_MAX, Files, FilesSnapshot, Garbage, Local, State};
+use crate::error::Result;
+use crate::stats::{add, sub};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Files {
+    /// Registers a local file without waiting for the backlog.
+    pub(super) fn add_now(&self, number: u64, path: &Path, size: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        let mut name = number.to_string();
+        if !state.numbers_used.insert(number) {
+            state.names_count += 1;
+            name = format!("{number}-r{}", state.names_count);
+        }
+        let entry = Arc::new(Entry::local(self.object_key(&name, path), size, path));
+        self.insert(&mut state, number, &entry);
+        self.enqueue(&mut state, entry);
+        Ok(())
+    }
+
+    pub(super) fn insert(&self, state: &mut State, number: u64, entry: &Arc<Entry>) {
+        entry.set_number(number);
+        if let Some(former) = state.live.insert(number, Arc::clone(entry)) {
+            state.unpublished.retain(|e| !Arc::ptr_eq(e, &former));
+            let is_same_path = former.local_path() == entry.local_path();
+            self.discard(state, &former, if is_same_path { Local::Keep } else { Local::Delete });
+        }
+        state.unpublished.push(Arc::clone(entry));
+        self.note_change(state);
+    }
+
+    pub(super) fn enqueue(&self, state: &mut State, entry: Arc<Entry>) {
+        let stats = self.bucket.stats();
+        add(&stats.upload_backlog_files, 1);
+        add(&stats.upload_backlog_bytes, entry.size);
+        state.backlog_bytes += entry.size;
+        state.queue.push_back(entry);
+        self.queued.notify_one();
+    }
+
+    /// An upload has ended, in one way or the other.
+    pub(super) fn leave_backlog(&self, state: &mut State, entry: &Entry) {
+        let stats = self.bucket.stats();
+        sub(&stats.upload_backlog_files, 1);
+        sub(&stats.upload_backlog_bytes, entry.size);
+        state.backlog_bytes = state.backlog_bytes.saturating_sub(entry.size);
+        self.note_change(state);
+        self.backlog_shrunk.notify_all();
+    }
+
+    /// Nobody needs the file any more: ends or undoes its upload, takes its local copy and cached parts away.
+    pub(super) fn discard(&self, state: &mut State, entry: &Arc<Entry>, local: Local) {
+        self.note_change(state);
+        let mut upload = entry.upload.lock();
+        match &*upload {
+            // Its place in the queue stays; the uploader skips it.
+            Upload::Queued => {
+                *upload = Upload::Dropped;
+                drop(upload);
+                self.leave_backlog(state, entry);
+            }
+            Upload::Running => {
+                *upload = Upload::Dropped;
+                drop(upload);
+                self.leave_backlog(state, entry);
+                state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation: state.generation });
+            }
+            Upload::Done { .. } => {
+                drop(upload);
+                state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation: state.generation });
+            }
+            Upload::Dropped | Upload::Failed(_) => drop(upload),
+        }
+        if let (Some(path), Local::Delete) = (entry.leave_local(), local) {
+            let _ = std::fs::remove_file(path);
+        }
+        if let Some(cache) = self.cache.read().as_ref() {
+            cache.forget(&entry.key);
+        }
+    }
+
+    /// Ends the hold of a snapshot; with the last one the deferred removals happen.
+    pub(super) fn let_go(&self, state: &mut State, snapshot: &FilesSnapshot) {
+        if !snapshot.is_held {
+            return;
+        }
+        state.held_count = state.held_count.saturating_sub(1);
+        if state.held_count == 0 {
+            for entry in std::mem::take(&mut state.deferred) {
+                self.discard(state, &entry, Local::Delete);
+            }
+        }
+    }
+
+    pub(super) fn note_change(&self, state: &mut State) {
+        state.generation += 1;
+        self.changed.send_replace(state.generation);
+    }
+
+    pub(super) fn wait_for_backlog(&self, size: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(ended) = &state.ended {
+                return Err(ended.clone());
+            }
+            // A file above the limit goes alone.
+            if state.backlog_bytes == 0 || state.backlog_bytes + size <= BACKLOG_BYTES_MAX {
+                return Ok(());
+            }
+            self.backlog_shrunk.wait(&mut state);
+        }
+    }
+
+    /// `sst/<hh>/<epoch>-<name>.<sst|blob>`: the two digits spread requests over the bucket's partitions.
+    pub(super) fn object_key(&self, name: &str, path: &Path) -> Arc<str> {
+        let extension = if path.extension().is_some_and(|e| e == "blob") { "blob" } else { "sst" };
+        let epoch = self.epoch.load(Ordering::Acquire);
+        let last = format!("{epoch:020}-{name}.{extension}");
+        let spread = crate::crc::crc32c(last.as_bytes()) & 0xff;
+        format!("sst/{spread:02x}/{last}").into()
+    }
+}

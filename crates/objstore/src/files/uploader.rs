@@ -1,0 +1,143 @@
+//! The tasks that upload queued files, four at a time, for as long as it takes.
+
+use super::entry::{Entry, Upload};
+use super::{Files, Garbage};
+use crate::error::StoreError;
+use crate::log::Level;
+use crate::retry::RetryPolicy;
+use crate::upload::{UploadedFile, is_worth_repeating};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Files uploaded at once: enough to fill a 1 Gbit/s line at 50 ms per request with 16 MiB pieces.
+const UPLOADERS: usize = 4;
+
+/// Times a missing local file is looked for again, about 4 s together.
+const MISSING_ATTEMPTS: u32 = 4;
+
+/// Between attempts of one file; the requests inside an attempt have their own, shorter ones.
+const ATTEMPT_DELAYS: RetryPolicy = RetryPolicy {
+    attempts_max: u32::MAX,
+    delay_min: Duration::from_millis(500),
+    delay_max: Duration::from_secs(20),
+    request_timeout: Duration::from_secs(30),
+};
+
+impl Files {
+    /// Starts the uploaders and the deleter.
+    pub(super) fn start_tasks(self: &Arc<Self>) {
+        let mut tasks = self.tasks.lock();
+        for _ in 0..UPLOADERS {
+            // The tasks keep the registry alive until `stop`.
+            let files = Arc::clone(self);
+            tasks.push(self.runtime.spawn(async move { files.upload_forever().await }));
+        }
+        let files = Arc::clone(self);
+        tasks.push(self.runtime.spawn(async move { files.empty_trash_forever().await }));
+    }
+
+    async fn upload_forever(&self) {
+        loop {
+            let queued = self.queued.notified();
+            let next = {
+                let mut state = self.state.lock();
+                if state.ended.is_some() {
+                    return;
+                }
+                let next = state.queue.pop_front();
+                if !state.queue.is_empty() {
+                    self.queued.notify_one();
+                }
+                next
+            };
+            match next {
+                Some(entry) => self.upload(&entry).await,
+                None => queued.await,
+            }
+        }
+    }
+
+    /// Uploads one file, however often that has to be tried.
+    async fn upload(&self, entry: &Arc<Entry>) {
+        if !self.begin(entry) {
+            return;
+        }
+        let metadata = [("atoll-db", self.db_uuid.clone()), ("atoll-size", entry.size.to_string())];
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let Some(path) = entry.local_path() else { return };
+            let error = match self.bucket.put_file(&entry.key, &path, &metadata).await {
+                Ok(uploaded) => return self.finish(entry, uploaded),
+                Err(error) => error,
+            };
+            if matches!(&*entry.upload.lock(), Upload::Dropped) || self.state.lock().ended.is_some() {
+                return;
+            }
+            if !is_worth_repeating(&error) && self.is_lost(entry, attempt) {
+                return self.fail(entry, &path, error);
+            }
+            self.report(attempt, &error);
+            tokio::time::sleep(ATTEMPT_DELAYS.delay(attempt)).await;
+        }
+    }
+
+    /// Marks the upload as running; false when RocksDB removed the file while it was queued.
+    fn begin(&self, entry: &Entry) -> bool {
+        let mut upload = entry.upload.lock();
+        if !matches!(&*upload, Upload::Queued) {
+            return false;
+        }
+        *upload = Upload::Running;
+        true
+    }
+
+    /// Whether a file that cannot be opened is gone for good. RocksDB renames a staged file just before it is
+    /// bound, so one look is no proof; a file without number is either bound or unstaged in the end.
+    fn is_lost(&self, entry: &Entry, attempt: u32) -> bool {
+        entry.number() != 0 && attempt >= MISSING_ATTEMPTS
+    }
+
+    fn finish(&self, entry: &Arc<Entry>, uploaded: UploadedFile) {
+        let mut state = self.state.lock();
+        let mut upload = entry.upload.lock();
+        if matches!(&*upload, Upload::Dropped) {
+            // Removed while it was on its way: the object may have appeared after its name was given to the
+            // trash, so it is given again.
+            drop(upload);
+            let generation = state.generation;
+            state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation });
+            return;
+        }
+        *upload = Upload::Done { crc32c: uploaded.crc32c, part_crcs: uploaded.part_crcs };
+        drop(upload);
+        self.leave_backlog(&mut state, entry);
+    }
+
+    fn fail(&self, entry: &Arc<Entry>, path: &std::path::Path, error: StoreError) {
+        let message = format!(
+            "the local file {} cannot be uploaded and RocksDB still needs it: {error}. The bucket keeps its \
+             last consistent state",
+            path.display()
+        );
+        (self.log)(Level::Error, &message);
+        let mut state = self.state.lock();
+        let mut upload = entry.upload.lock();
+        if matches!(&*upload, Upload::Dropped) {
+            return;
+        }
+        *upload = Upload::Failed(StoreError::Corruption(message));
+        drop(upload);
+        self.leave_backlog(&mut state, entry);
+    }
+
+    /// Logs the first failures and then one in a while: an outage of hours must not fill the error log.
+    fn report(&self, attempt: u32, error: &StoreError) {
+        if attempt == 1 || attempt.is_multiple_of(15) {
+            (self.log)(
+                Level::Warning,
+                &format!("uploading (attempt {attempt}, retried without end): {error}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The HTTP client below `object_store`: hyper with a keep-alive pool, and rustls for https.
+//!
+//! `object_store` brings reqwest, whose way to TLS needs crates that are under Apache-2.0 alone (openssl,
+//! sync_wrapper) or not combinable at all (aws-lc, ring); the plugin is GPL-2.0-only. Everything here is
+//! under MIT, ISC or BSD terms (or a choice of them). Certificates are checked against the system's
+//! authorities; SSL_CERT_FILE and SSL_CERT_DIR replace them. Redirects are not followed: they mean a wrong
+//! region, and failure.rs says so. There is no proxy support.
+
+use crate::error::{Result, StoreError};
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::{Connect, HttpConnector as TcpConnector};
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Idle connections kept per host: uploads (4 files x 2 pieces), 16 reads, 6 prefetches, WAL and roots.
+const IDLE_CONNECTIONS_MAX: usize = 32;
+/// Shorter than the idle limits of common S3 servers and load balancers (60 s and more).
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
+/// Makes the clients that `object_store` asks for: one for the bucket, others for credentials.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    connect_timeout: Duration,
+    tls: Option<rustls::ClientConfig>,
+}
+
+impl Transport {
+    /// A transport for plain HTTP only.
+    pub(crate) fn plain(connect_timeout: Duration) -> Self {
+        Self { connect_timeout, tls: None }
+    }
+
+    /// A transport that also speaks TLS.
+    ///
+    /// Errors: `Invalid` when this CPU is too old for the TLS library.
+    pub(crate) fn with_tls(connect_timeout: Duration) -> Result<Self> {
+        if let Some(missing) = missing_cpu_feature() {
+            return Err(StoreError::Invalid(format!(
+                "https needs a CPU with {missing}, which this one lacks: use an http:// endpoint on this machine, \
+                 for example a TLS proxy"
+            )));
+        }
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in rustls_native_certs::load_native_certs().certs {
+            let _ = roots.add(certificate); // One that cannot be parsed cannot vouch for anybody.
+        }
+        let provider = Arc::new(rustls_graviola::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| StoreError::Bug(format!("setting up TLS: {e}")))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self { connect_timeout, tls: Some(tls) })
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls.is_some() { "Transport(http, https)" } else { "Transport(http)" })
+    }
+}
+
+impl HttpConnector for Transport {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let mut tcp = TcpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(self.connect_timeout));
+        tcp.set_keepalive(Some(Duration::from_secs(30)));
+        Ok(match &self.tls {
+            None => HttpClient::new(Pool::new(tcp)),
+            Some(tls) => {
+                let https: HttpsConnector<TcpConnector> = HttpsConnectorBuilder::new()
+                    .with_tls_config(tls.clone())
+                    .https_or_http()
+                    .enable_http1()
+                    .wrap_connector(tcp);
+                HttpClient::new(Pool::new(https))
+            }
+        })
+    }
+}
+
+/// A pool of connections.
+struct Pool<C>(Client<C, HttpRequestBody>);
+
+impl<C: Connect + Clone> Pool<C> {
+    fn new(connector: C) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build(connector);
+        Self(client)
+    }
+}
+
+impl<C> fmt::Debug for Pool<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pool")
+    }
+}
+
+#[async_trait]
+impl<C: Connect + Clone + Send + Sync + 'static> HttpService for Pool<C> {
+    async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
+        let response = self.0.request(request).await.map_err(request_error)?;
+        Ok(response.map(|body: Incoming| HttpResponseBody::new(body.map_err(body_error))))
+    }
+}
+
+/// An error before the reply's head.
+fn request_error(error: ClientError) -> HttpError {
+    let kind = if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Request };
+    HttpError::new(kind, Told(chain(&error)))
+}
+
+/// An error inside the reply's body.
+fn body_error(error: hyper::Error) -> HttpError {
+    HttpError::new(HttpErrorKind::Interrupted, Told(chain(&error)))
+}
+
+/// The text of an error with all its causes: hyper itself only says "client error (Connect)".
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
+
+/// An error that is only its text.
+#[derive(Debug)]
+struct Told(String);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Told {}
+
+/// The first CPU feature that the TLS library needs and that is absent.
+///
+/// Source: README of graviola 0.4.
+fn missing_cpu_feature() -> Option<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let features = [
+        ("AES", is_x86_feature_detected!("aes")),
+        ("SSSE3", is_x86_feature_detected!("ssse3")),
+        ("AVX2", is_x86_feature_detected!("avx2")),
+        ("ADX", is_x86_feature_detected!("adx")),
+        ("BMI2", is_x86_feature_detected!("bmi2")),
+        ("PCLMULQDQ", is_x86_feature_detected!("pclmulqdq")),
+    ];
+    #[cfg(target_arch = "aarch64")]
+    let features = [
+        ("AES", std::arch::is_aarch64_feature_detected!("aes")),
+        ("SHA2", std::arch::is_aarch64_feature_detected!("sha2")),
+        ("PMULL", std::arch::is_aarch64_feature_detected!("pmull")),
+    ];
+    features.into_iter().find(|(_, is_there)| !is_there).map(|(name, _)| name)
+}

@@ -1,0 +1,34 @@
+//! The object layer of Atoll: everything that talks to the bucket.
+//!
+//! In the order in which a byte travels: [`files`] knows which table file is which object and uploads it;
+//! [`cache`] keeps parts of objects on the local disk; [`protocol`] publishes roots, ships WAL and restores;
+//! [`bucket`] sends the requests; [`client`] connects to S3 or to a directory. [`error`] says what the caller
+//! does when any of it fails.
+//!
+//! No `unsafe` here: the C ABI is the crate `objstore-ffi`.
+
+pub mod bucket;
+mod cache;
+pub mod client;
+pub mod config;
+pub mod crc;
+mod credentials;
+mod crypto;
+pub mod error;
+mod failure;
+#[cfg(any(test, feature = "faults"))]
+pub mod fault;
+pub mod files;
+mod http;
+pub mod log;
+pub mod protocol;
+pub mod retry;
+pub mod stats;
+mod upload;
+
+pub use bucket::{Bucket, SlotOutcome};
+pub use config::{Durability, StoreConfig};
+pub use error::{Code, Result, StoreError};
+pub use log::{Level, LogFn};
+pub use stats::Stats;
+pub use upload::{PIECE_BYTES, UploadedFile};

@@ -1,0 +1,205 @@
+//! Claiming the database: take a new epoch, then close every former one for ever.
+//!
+//! ```text
+//! 1  E = newest epoch + 1; create epoch/E              lost: again with the next one
+//! 2  for e = E-1 downward: put a FENCE behind the last record of root/e/
+//! 3    stop at the first e that has a record: its last root is the base
+//! 4  put a FENCE behind the contiguous chunks of wal/<base epoch>/
+//! 5  create root/E/0 with base and end of the WAL      lost: a newer claimer fenced us; give up
+//! ```
+//!
+//! E1: after step 2 no former owner can publish; after step 4 none can acknowledge a synchronous commit.
+//! E2: the end of a closed epoch stands in `root/E/0`, so nothing that lands in it later has a reader.
+//! E3: an epoch whose only record is its claim adds nothing to its base: no commit is ever reported as covered by
+//!     the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
+//! No step looks at a clock. Dying after any step leaves a state the next claimer handles.
+
+use super::local::random_nonce;
+use super::names;
+use super::records::{ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Root, RootId, RootSlot, WalSlot};
+use super::slots::{
+    decode_root_slot, decode_wal_slot, fenced_error, list_root_slots, read_record, read_root_slot,
+};
+use crate::bucket::{Bucket, SlotOutcome};
+use crate::error::{Result, StoreError};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// Rounds of a race for the next epoch before giving up: every round somebody else wins.
+const ROUNDS_MAX: u32 = 64;
+
+/// Where a test lets a claimer die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum StopAfter {
+    #[default]
+    Nothing,
+    #[cfg(test)]
+    Epoch,
+    #[cfg(test)]
+    RootFence,
+    #[cfg(test)]
+    WalFence,
+}
+
+/// Claims the database for `server`.
+///
+/// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
+/// Requests: LIST epoch/, then one PUT for the epoch, one for the claim, and per open former epoch a LIST, a GET
+/// and a PUT in root/, and for the base a LIST and a PUT in wal/.
+pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Result<ClaimRoot> {
+    let epoch = take_epoch(bucket, server).await?;
+    stopped(stop, 1)?;
+    let (base, wal_end) = close_former(bucket, epoch, server, stop).await?;
+    let claim = ClaimRoot { epoch, base, wal_end };
+    let nonce = random_nonce()?;
+    let key = names::root(epoch, 0);
+    match bucket.create_slot(&key, claim.encode(&nonce).into(), &nonce).await? {
+        SlotOutcome::Mine => Ok(claim),
+        SlotOutcome::Lost(bytes) => match decode_root_slot(&key, &bytes, RootId { epoch, slot: 0 })? {
+            RootSlot::Fence(fence) => Err(fenced_error(epoch, &fence)),
+            _ => Err(StoreError::Bug(format!("{key} was written by somebody else in our own epoch"))),
+        },
+    }
+}
+
+/// The newest claimed epoch; 0 when there is none.
+pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
+    let objects = bucket.list(names::EPOCH_DIR, None).await?;
+    Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
+}
+
+async fn take_epoch(bucket: &Bucket, server: &str) -> Result<u64> {
+    for _ in 0..ROUNDS_MAX {
+        let epoch = newest_epoch(bucket).await? + 1;
+        let claimed_ms = wall_clock_ms();
+        let claim = EpochClaim { epoch, server_id: server.to_owned(), claimed_ms };
+        let nonce = random_nonce()?;
+        let outcome = bucket.create_slot(&names::epoch(epoch), claim.encode(&nonce).into(), &nonce).await?;
+        if outcome == SlotOutcome::Mine {
+            return Ok(epoch);
+        }
+    }
+    Err(StoreError::Unavailable(format!(
+        "{ROUNDS_MAX} other servers claimed the database while this one tried to: stop them, then start again"
+    )))
+}
+
+/// Steps 2 to 4. Returns the base and the end of its WAL.
+async fn close_former(
+    bucket: &Bucket,
+    epoch: u64,
+    server: &str,
+    stop: StopAfter,
+) -> Result<(Option<RootId>, u64)> {
+    let fence = Fence { by_epoch: epoch, by_server: server.to_owned() };
+    for former in (1..epoch).rev() {
+        let last = fence_roots(bucket, former, &fence).await?;
+        stopped(stop, 2)?;
+        match last {
+            None => {}
+            Some(RootSlot::Claim(claim)) => return Ok((claim.base, claim.wal_end)),
+            Some(RootSlot::Root(root)) => {
+                let wal_end = fence_wal(bucket, &root, &fence).await?;
+                stopped(stop, 3)?;
+                return Ok((Some(root.id), wal_end));
+            }
+            Some(RootSlot::Fence(_)) => {
+                return Err(StoreError::Bug("a fence was taken for a record".to_owned()));
+            }
+        }
+    }
+    Ok((None, 0))
+}
+
+/// Closes `root/<epoch>/` and returns its last record, if it has one.
+async fn fence_roots(bucket: &Bucket, epoch: u64, fence: &Fence) -> Result<Option<RootSlot>> {
+    let mut last = match list_root_slots(bucket, epoch).await?.last() {
+        Some(slot) => Some(read_root_slot(bucket, RootId { epoch, slot: *slot }).await?),
+        None => None,
+    };
+    let mut next = match &last {
+        Some(RootSlot::Fence(_)) => return record_before_fence(bucket, epoch).await,
+        Some(RootSlot::Root(root)) => root.id.slot + 1,
+        Some(RootSlot::Claim(_)) => 1,
+        None => 0,
+    };
+    loop {
+        let nonce = random_nonce()?;
+        let key = names::root(epoch, next);
+        let SlotOutcome::Lost(bytes) = bucket.create_slot(&key, fence.encode(&nonce).into(), &nonce).await?
+        else {
+            return Ok(last);
+        };
+        match decode_root_slot(&key, &bytes, RootId { epoch, slot: next })? {
+            RootSlot::Fence(_) => return Ok(last),
+            record => last = Some(record),
+        }
+        next += 1;
+    }
+}
+
+/// The record in front of the fence of a closed epoch. A fence ends its epoch, so it is the last slot.
+async fn record_before_fence(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
+    for slot in list_root_slots(bucket, epoch).await?.into_iter().rev() {
+        match read_root_slot(bucket, RootId { epoch, slot }).await? {
+            RootSlot::Fence(_) => {}
+            record => return Ok(Some(record)),
+        }
+    }
+    Ok(None)
+}
+
+/// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.
+async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
+    let epoch = root.id.epoch;
+    let objects = bucket.list(&names::wal_dir(epoch), None).await?;
+    let sizes: BTreeMap<u64, u64> =
+        objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
+    let mut next = root.wal_first_chunk;
+    // A chunk of exactly a fence's size may be one: only reading tells.
+    while let Some(size) = sizes.get(&next) {
+        if *size == FENCE_BYTES && is_wal_fence(bucket, epoch, next).await? {
+            return Ok(next);
+        }
+        next += 1;
+    }
+    loop {
+        let nonce = random_nonce()?;
+        let key = names::wal_chunk(epoch, next);
+        let SlotOutcome::Lost(bytes) = bucket.create_slot(&key, fence.encode(&nonce).into(), &nonce).await?
+        else {
+            return Ok(next);
+        };
+        if let WalSlot::Fence(_) = decode_wal_slot(&key, &bytes, epoch, next)? {
+            return Ok(next);
+        }
+        next += 1;
+    }
+}
+
+async fn is_wal_fence(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<bool> {
+    let key = names::wal_chunk(epoch, chunk);
+    let slot = read_record(bucket, &key, |bytes| decode_wal_slot(&key, bytes, epoch, chunk)).await?;
+    Ok(matches!(slot, WalSlot::Fence(_)))
+}
+
+/// Milliseconds since 1970, for people.
+pub(crate) fn wall_clock_ms() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_millis() as u64)
+}
+
+#[cfg(not(test))]
+fn stopped(_: StopAfter, _: u32) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+fn stopped(stop: StopAfter, step: u32) -> Result<()> {
+    let at = match stop {
+        StopAfter::Nothing => return Ok(()),
+        StopAfter::Epoch => 1,
+        StopAfter::RootFence => 2,
+        StopAfter::WalFence => 3,
+    };
+    if at == step { Err(StoreError::Interrupted("the test stopped the claimer".to_owned())) } else { Ok(()) }
+}

@@ -1,0 +1,198 @@
+//! Reading one published root: its file map, its MANIFEST, its WAL. Used by restore, claim and `atollctl`.
+//!
+//! Everything is checked on the way: a record that is missing, misplaced or damaged is an error that names it, never
+//! an empty result.
+
+use super::local::{check_file_key, damaged_object};
+use super::names;
+use super::records::{FileMap, ManifestChunk, Root, RootId, RootSlot, WalChunk, WalSlot};
+use super::slots::{decode_wal_slot, read_record, read_root_slot};
+use crate::bucket::Bucket;
+use crate::crc::{crc32c, crc32c_join};
+use crate::error::{Result, StoreError};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+/// GETs in flight while reading many small objects.
+const PARALLEL_GETS: usize = 32;
+
+/// A root with its complete file map.
+#[derive(Debug, Clone)]
+pub(crate) struct Image {
+    pub(crate) root: Root,
+    pub(crate) files: FileMap,
+}
+
+/// Reads root `id` and the records its file map is spread over.
+///
+/// Requests: one GET per root since the last full map, at most 64.
+pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
+    let root = read_root(bucket, id).await?;
+    let epoch = id.epoch;
+    let earlier: Vec<Root> = stream::iter(root.map_slot..id.slot)
+        .map(|slot| read_root(bucket, RootId { epoch, slot }))
+        .buffered(PARALLEL_GETS)
+        .try_collect()
+        .await?;
+    let mut files = FileMap::new();
+    for step in earlier.iter().chain([&root]) {
+        apply(&mut files, step, root.map_slot)?;
+    }
+    Ok(Image { root, files })
+}
+
+async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
+    match read_root_slot(bucket, id).await? {
+        RootSlot::Root(root) => Ok(root),
+        other => Err(StoreError::Corruption(format!(
+            "{} should hold a published root and holds {other:?}",
+            names::root(id.epoch, id.slot)
+        ))),
+    }
+}
+
+/// Applies one root's part of the file map.
+fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
+    let object = names::root(root.id.epoch, root.id.slot);
+    let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
+    if root.map_slot != map_slot || root.is_full() != (root.id.slot == map_slot) {
+        return broken("its file map does not continue the one before");
+    }
+    for number in &root.removed {
+        if files.remove(number).is_none() {
+            return broken("it removes a file that was not there");
+        }
+    }
+    for entry in &root.added {
+        check_file_key(&entry.key, &object)?;
+        if files.insert(entry.number, entry.record()).is_some() {
+            return broken("it adds a file that was there already");
+        }
+    }
+    if files.len() as u64 != root.files_count {
+        return broken("its number of files is not the one it states");
+    }
+    Ok(())
+}
+
+/// The MANIFEST bytes of `root`, complete and checked.
+///
+/// Requests: one LIST and one GET per chunk.
+pub(crate) async fn read_manifest(bucket: &Bucket, root: &Root) -> Result<Vec<u8>> {
+    let dir = names::manifest_dir(root.id.epoch, root.manifest);
+    let keys: Vec<String> = bucket.list(&dir, None).await?.into_iter().map(|o| o.key).collect();
+    let mut chunks = stream::iter(keys)
+        .map(|key| async move {
+            let chunk = read_record(bucket, &key, |bytes| {
+                ManifestChunk::decode(bytes).map_err(|e| damaged_object(&key, &e))
+            });
+            let chunk = chunk.await?;
+            Ok::<_, StoreError>((key, chunk))
+        })
+        .buffered(PARALLEL_GETS);
+    let mut manifest = Vec::new();
+    let mut crc = 0;
+    while let Some(next) = chunks.next().await {
+        if manifest.len() as u64 >= root.manifest_bytes {
+            break;
+        }
+        let (key, chunk) = next?;
+        append_manifest(&mut manifest, &mut crc, root, &key, &chunk)?;
+    }
+    let (length, found) = (manifest.len() as u64, crc);
+    if length != root.manifest_bytes || found != root.manifest_crc32c {
+        return Err(StoreError::Corruption(format!(
+            "{dir} holds {length} bytes with checksum {found:#010x}; {} needs {} bytes with {:#010x}",
+            names::root(root.id.epoch, root.id.slot),
+            root.manifest_bytes,
+            root.manifest_crc32c
+        )));
+    }
+    Ok(manifest)
+}
+
+fn append_manifest(
+    manifest: &mut Vec<u8>,
+    crc: &mut u32,
+    root: &Root,
+    key: &str,
+    chunk: &ManifestChunk,
+) -> Result<()> {
+    let expected = names::manifest_chunk(root.id.epoch, root.manifest, manifest.len() as u64);
+    if names::manifest_chunk(chunk.epoch, chunk.manifest, chunk.offset) != key || key != expected {
+        return Err(StoreError::Corruption(format!(
+            "{expected} is missing in the bucket; the next one is {key}"
+        )));
+    }
+    // A chunk may reach beyond the root: the next root's bytes were put, the root itself was not.
+    let wanted = (root.manifest_bytes as usize - manifest.len()).min(chunk.bytes.len());
+    let part = &chunk.bytes[..wanted];
+    *crc = crc32c_join(*crc, crc32c(part), part.len() as u64);
+    manifest.extend_from_slice(part);
+    Ok(())
+}
+
+/// Gives the replayable chunks of `root`, in order, to `each`; returns the number of the first chunk not given.
+///
+/// `end`: the fence's number; None reads as far as there are chunks (the epoch is still open).
+/// Errors: `Corruption` when a chunk below `end` is missing, damaged or out of the chain, or when the chunks end
+/// before everything the root needs.
+/// Requests: one GET per chunk.
+pub(crate) async fn read_wal(
+    bucket: &Bucket,
+    root: &Root,
+    end: Option<u64>,
+    mut each: impl FnMut(&WalChunk) -> Result<()>,
+) -> Result<u64> {
+    let epoch = root.id.epoch;
+    let mut previous: Option<u32> = None;
+    let mut next = root.wal_first_chunk;
+    let mut chunks = stream::iter(next..end.unwrap_or(u64::MAX))
+        .map(|chunk| read_chunk(bucket, epoch, chunk))
+        .buffered(PARALLEL_GETS);
+    while let Some(read) = chunks.next().await {
+        let Some((chunk, crc)) = read? else {
+            break;
+        };
+        if previous.is_some_and(|previous| previous != chunk.previous_crc32c) {
+            return Err(StoreError::Corruption(format!(
+                "{} does not continue the chunk before it: one of the two was replaced",
+                names::wal_chunk(epoch, chunk.chunk)
+            )));
+        }
+        if chunk.ddl_seq > root.ddl_seq {
+            break;
+        }
+        each(&chunk)?;
+        previous = Some(crc);
+        next = chunk.chunk + 1;
+    }
+    check_wal_end(root, next, end)?;
+    Ok(next)
+}
+
+/// One chunk and the checksum of its object; None when it is absent or a fence.
+async fn read_chunk(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<Option<(WalChunk, u32)>> {
+    let key = names::wal_chunk(epoch, chunk);
+    let decode = |bytes: &Bytes| match decode_wal_slot(&key, bytes, epoch, chunk)? {
+        WalSlot::Chunk(record) => Ok(Some((record, crc32c(bytes)))),
+        WalSlot::Fence(_) => Ok(None),
+    };
+    match read_record(bucket, &key, decode).await {
+        Err(error) if error.is_not_found() => Ok(None),
+        outcome => outcome,
+    }
+}
+
+fn check_wal_end(root: &Root, next: u64, end: Option<u64>) -> Result<()> {
+    if next >= root.wal_needed_end {
+        return Ok(());
+    }
+    Err(StoreError::Corruption(format!(
+        "{} is missing or cannot be replayed; {} needs the WAL up to chunk {} (the epoch ends at {})",
+        names::wal_chunk(root.id.epoch, next),
+        names::root(root.id.epoch, root.id.slot),
+        root.wal_needed_end,
+        end.map_or("no fence yet".to_owned(), |end| end.to_string())
+    )))
+}

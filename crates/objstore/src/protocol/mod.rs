@@ -1,0 +1,61 @@
+//! The bucket protocol: who owns the database, what is published, what a restore finds.
+//!
+//! In the order in which a database lives: `identity` names it; `open` decides about the local directory, `alive` is
+//! polite to a live owner, `claim` takes the next epoch and fences the former ones; `restore` builds the directory
+//! from an `image` of the bucket; `publisher` moves the bucket from root to root, `shipper` brings the WAL behind the
+//! newest root, `lag` is what a commit looks at, `trim` deletes what no root needs. `records`, `codec` and `names` are
+//! the formats (docs/internals/formats-bucket.md). [`Store`] is the facade; docs/internals/bucket.md tells the whole story.
+//!
+//! Invariants, quoted by the tests:
+//!
+//! I1: a root in the bucket is restorable: its table files (G1), its MANIFEST bytes and the WAL it needs (G2) are there.
+//! I2: a slot has one content for ever; a publish happens exactly once, whatever reply is lost.
+//! I3: once an epoch is fenced its owner can neither publish nor acknowledge a synchronous commit.
+//! I4: what a restore finds is a prefix of the history of commits, and contains every covered one (G8).
+//! I5: nothing that the newest root needs is deleted.
+
+mod alive;
+mod claim;
+mod codec;
+mod identity;
+mod image;
+mod inspect;
+mod lag;
+mod local;
+mod names;
+mod open;
+mod publisher;
+mod records;
+mod restore;
+mod shared;
+mod shipper;
+mod slots;
+mod store;
+mod trim;
+mod wal_table;
+
+pub use inspect::{
+    DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
+};
+pub use store::{Store, StoreStats};
+
+#[cfg(test)]
+mod fencing_test;
+#[cfg(test)]
+mod inspect_test;
+#[cfg(test)]
+mod model_test;
+#[cfg(test)]
+mod open_test;
+#[cfg(test)]
+mod publish_test;
+#[cfg(test)]
+mod records_test;
+#[cfg(test)]
+mod s3_test;
+#[cfg(test)]
+mod test_db;
+#[cfg(test)]
+mod test_random;
+#[cfg(test)]
+mod wal_table_test;

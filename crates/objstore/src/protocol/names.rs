@@ -1,0 +1,147 @@
+//! The names of the protocol's objects below the prefix, and back from a name to its numbers.
+//!
+//! Numbers that order objects are written with twenty digits, so that the order of a LIST is the numeric order.
+//! Nothing here looks into an object. Source: design of the bucket, docs/internals/formats-bucket.md, table W0.
+
+/// The database's identity; create-only.
+pub(crate) const DB: &str = "db.json";
+/// The liveness hint: advisory, overwritten in place.
+pub(crate) const ALIVE: &str = "hint/alive";
+/// Prefix of every epoch claim.
+pub(crate) const EPOCH_DIR: &str = "epoch/";
+/// Prefix of every publish slot.
+pub(crate) const ROOT_DIR: &str = "root/";
+/// Prefix of every MANIFEST chunk.
+pub(crate) const MANIFEST_DIR: &str = "man/";
+/// Prefix of every WAL chunk.
+pub(crate) const WAL_DIR: &str = "wal/";
+/// Prefix of every table file.
+pub(crate) const FILE_DIR: &str = "sst/";
+
+pub(crate) fn epoch(epoch: u64) -> String {
+    format!("epoch/{epoch:020}")
+}
+
+pub(crate) fn root_dir(epoch: u64) -> String {
+    format!("root/{epoch:020}/")
+}
+
+pub(crate) fn root(epoch: u64, slot: u64) -> String {
+    format!("root/{epoch:020}/{slot:020}")
+}
+
+/// A MANIFEST in the bucket: RocksDB's number, and which copy of it. When a MANIFEST has become many small objects it is
+/// put again as a few big ones, the next copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ManifestCopy {
+    pub(crate) number: u64,
+    pub(crate) copy: u32,
+}
+
+/// `man/<E>/<M>/`, and `man/<E>/<M>-<copy>/` for later copies.
+pub(crate) fn manifest_dir(epoch: u64, manifest: ManifestCopy) -> String {
+    let number = manifest.number;
+    match manifest.copy {
+        0 => format!("man/{epoch:020}/{number:020}/"),
+        copy => format!("man/{epoch:020}/{number:020}-{copy:010}/"),
+    }
+}
+
+pub(crate) fn manifest_chunk(epoch: u64, manifest: ManifestCopy, offset: u64) -> String {
+    format!("{}{offset:020}", manifest_dir(epoch, manifest))
+}
+
+pub(crate) fn wal_dir(epoch: u64) -> String {
+    format!("wal/{epoch:020}/")
+}
+
+pub(crate) fn wal_chunk(epoch: u64, chunk: u64) -> String {
+    format!("wal/{epoch:020}/{chunk:020}")
+}
+
+/// The number in `epoch/<E>`.
+pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
+    number_of(key.strip_prefix(EPOCH_DIR)?)
+}
+
+/// The numbers in `root/<E>/<S>` or `wal/<E>/<k>`; `dir` is [`ROOT_DIR`] or [`WAL_DIR`].
+pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
+    let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
+    Some((number_of(epoch)?, number_of(slot)?))
+}
+
+/// What `man/<E>/<M>[-<copy>]/<offset>` names.
+pub(crate) fn parse_manifest_chunk(key: &str) -> Option<(u64, ManifestCopy, u64)> {
+    let (epoch, rest) = key.strip_prefix(MANIFEST_DIR)?.split_once('/')?;
+    let (manifest, offset) = rest.split_once('/')?;
+    let (number, copy) = match manifest.split_once('-') {
+        Some((_, copy)) if copy.len() != 10 => return None,
+        Some((number, copy)) => (number, u32::try_from(digits(copy)?).ok()?),
+        None => (manifest, 0),
+    };
+    Some((number_of(epoch)?, ManifestCopy { number: number_of(number)?, copy }, number_of(offset)?))
+}
+
+/// The epoch in `sst/<hh>/<E>-<anything>`; None for a name of another shape, which is then never deleted.
+pub(crate) fn parse_file_epoch(key: &str) -> Option<u64> {
+    let (_, name) = key.strip_prefix(FILE_DIR)?.split_once('/')?;
+    let (epoch, _) = name.split_once('-')?;
+    digits(epoch)
+}
+
+/// Exactly twenty digits: a shorter or longer name is not one of ours.
+fn number_of(text: &str) -> Option<u64> {
+    if text.len() != 20 { None } else { digits(text) }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_back_to_its_numbers() {
+        for n in [0, 1, 9, 10, 12_345, u64::MAX] {
+            assert_eq!(parse_epoch(&epoch(n)), Some(n));
+            assert_eq!(parse_slot(ROOT_DIR, &root(3, n)), Some((3, n)));
+            assert_eq!(parse_slot(WAL_DIR, &wal_chunk(n, 7)), Some((n, 7)));
+            for copy in [0, 1, u32::MAX] {
+                let manifest = ManifestCopy { number: n, copy };
+                assert_eq!(parse_manifest_chunk(&manifest_chunk(2, manifest, 5)), Some((2, manifest, 5)));
+                assert!(manifest_chunk(2, manifest, 5).starts_with(&manifest_dir(2, manifest)));
+            }
+            assert!(root(3, n).starts_with(&root_dir(3)));
+            assert!(wal_chunk(3, n).starts_with(&wal_dir(3)));
+        }
+        assert_eq!(parse_file_epoch("sst/ab/12-99.sst"), Some(12));
+    }
+
+    #[test]
+    fn name_order_is_number_order() {
+        let mut numbers = [5, 100, 9, u64::MAX, 0, 11];
+        let mut names: Vec<_> = numbers.iter().map(|n| root(1, *n)).collect();
+        names.sort();
+        numbers.sort_unstable();
+        assert_eq!(names, numbers.map(|n| root(1, n)).to_vec());
+    }
+
+    #[test]
+    fn foreign_names_are_not_ours() {
+        for key in ["epoch/1", "epoch/+0000000000000000001", "epoch/", "epoch/000000000000000000001"] {
+            assert_eq!(parse_epoch(key), None, "{key}");
+        }
+        for key in ["root/1/2", "root/00000000000000000001", "wal/00000000000000000001/00000000000000000002"]
+        {
+            assert_eq!(parse_slot(ROOT_DIR, key), None, "{key}");
+        }
+        for key in ["sst/1-2.sst", "sst/ab/x-2.sst", "sst/ab/12.sst", "pin/ab/1-2"] {
+            assert_eq!(parse_file_epoch(key), None, "{key}");
+        }
+    }
+}

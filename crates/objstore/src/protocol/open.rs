@@ -1,0 +1,241 @@
+//! Opening a database: who are we, whose is the bucket, and is the local directory still the newest?
+//!
+//! ```text
+//! lock the local directory · probe the bucket · read or create db.json · look at the marker
+//! be polite to a live owner · claim an epoch (claim.rs)
+//! base root newer than the marker? set the directory aside, restore
+//! no directory, but a base?        restore
+//! register table files and WALs, start the tasks
+//! ```
+
+use super::claim::{StopAfter, claim};
+use super::identity;
+use super::image::{self, Image};
+use super::lag::CommitPath;
+use super::local::{self, LocalState};
+use super::records::{Alive, ClaimRoot, FileMap};
+use super::restore::{fresh_marker, restore};
+use super::shared::{Owner, Shared, Tuning};
+use super::{alive, store::Store};
+use crate::bucket::{Bucket, fill_random};
+use crate::config::StoreConfig;
+use crate::error::{Result, StoreError};
+use crate::files::{Files, FilesConfig};
+use crate::log::{Level, LogFn};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+
+/// What opening needs besides the configuration; tests change it.
+pub(crate) struct Options {
+    pub(crate) tuning: Tuning,
+    pub(crate) stop_after: StopAfter,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { tuning: Tuning::default(), stop_after: StopAfter::Nothing }
+    }
+}
+
+/// The database after the claim, before its tasks run.
+struct Opened {
+    owner: Owner,
+    files: FileMap,
+    was_restored: bool,
+}
+
+/// Opens the database in `bucket` for `config`.
+///
+/// Errors: see `atoll_store_open` in objstore.h.
+/// Requires: not called on a thread of a tokio runtime.
+pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Options) -> Result<Arc<Store>> {
+    let runtime = new_runtime()?;
+    let lock = local::lock(&config.local_dir)?;
+    let local_state = local::inspect(&config.local_dir)?;
+    let opened = runtime.block_on(own(config, &bucket, &log, &options, local_state))?;
+    let files = Files::new(FilesConfig {
+        bucket: bucket.clone(),
+        local_dir: config.local_dir.clone(),
+        cache_dir: config.cache_dir.clone(),
+        cache_bytes: config.cache_bytes,
+        db_uuid: opened.owner.db_uuid.clone(),
+        log: log.clone(),
+        runtime: runtime.handle().clone(),
+    })?;
+    files.set_epoch(opened.owner.epoch);
+    files.install(opened.files.into_iter().collect())?;
+    let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
+    let shared = Arc::new(Shared::new(bucket, files, opened.owner, path, options.tuning, log));
+    add_existing_wals(&shared)?;
+    Ok(Store::start(shared, runtime, lock, opened.was_restored))
+}
+
+fn new_runtime() -> Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name("atoll-bucket").enable_all();
+    builder.build().map_err(|e| StoreError::Unavailable(format!("starting the threads for the bucket: {e}")))
+}
+
+async fn own(
+    config: &StoreConfig,
+    bucket: &Bucket,
+    log: &LogFn,
+    options: &Options,
+    local_state: LocalState,
+) -> Result<Opened> {
+    let at_open = |error: StoreError| error.at_open().with("opening the database in the bucket");
+    probe(bucket).await.map_err(at_open)?;
+    let db_uuid = identify(bucket, &local_state, &config.local_dir).await.map_err(at_open)?;
+    if !config.take_over {
+        let own_epoch = marker_epoch(&local_state);
+        alive::refuse_live_owner(bucket, own_epoch, options.tuning.alive_patience).await.map_err(at_open)?;
+    }
+    let claimed = claim(bucket, &config.server_id, options.stop_after).await.map_err(at_open)?;
+    let epoch = claimed.epoch;
+    let server_id = config.server_id.clone();
+    let hint = Alive { epoch, server_id: server_id.clone(), counter: 0, closed: false };
+    if let Err(error) = alive::show(bucket, &hint).await {
+        log(Level::Warning, &format!("writing the liveness hint: {error}"));
+    }
+    let owner = Owner { local_dir: config.local_dir.clone(), db_uuid, server_id, epoch };
+    let prepared = prepare_directory(bucket, log, &owner, &claimed, local_state).await;
+    let (files, was_restored) = prepared.map_err(at_open)?;
+    Ok(Opened { owner, files, was_restored })
+}
+
+/// A bucket without working create-only writes cannot keep two writers apart.
+async fn probe(bucket: &Bucket) -> Result<()> {
+    let mut random = [0; 8];
+    fill_random(&mut random)?;
+    bucket.probe_conditional_put(&format!("hint/probe/{:016x}", u64::from_le_bytes(random))).await
+}
+
+fn marker_epoch(local_state: &LocalState) -> u64 {
+    match local_state {
+        LocalState::Absent => 0,
+        LocalState::Present { marker, .. } => marker.epoch,
+    }
+}
+
+/// The database's uuid, agreed on by bucket and local directory.
+async fn identify(bucket: &Bucket, local_state: &LocalState, dir: &Path) -> Result<String> {
+    let LocalState::Present { marker, .. } = local_state else {
+        return Ok(identity::read_or_create(bucket).await?.db_uuid);
+    };
+    match identity::read(bucket).await? {
+        Some(found) if found.db_uuid == marker.db_uuid => Ok(found.db_uuid),
+        Some(found) => Err(StoreError::Invalid(format!(
+            "the directory {} belongs to database {}, but {} holds database {}. Correct the bucket URL, or move \
+             the directory away to have it rebuilt from this bucket",
+            dir.display(),
+            marker.db_uuid,
+            bucket.place(),
+            found.db_uuid
+        ))),
+        None => Err(StoreError::Invalid(format!(
+            "the directory {} belongs to database {}, but {} holds no database. Correct the bucket URL, or move \
+             the directory away to start a new database there",
+            dir.display(),
+            marker.db_uuid,
+            bucket.place()
+        ))),
+    }
+}
+
+/// Makes the local directory that of `owner`. Returns the file map, and whether it was restored.
+async fn prepare_directory(
+    bucket: &Bucket,
+    log: &LogFn,
+    owner: &Owner,
+    claimed: &ClaimRoot,
+    local_state: LocalState,
+) -> Result<(FileMap, bool)> {
+    let dir = &owner.local_dir;
+    let is_current = match (&local_state, claimed.base) {
+        (LocalState::Absent, base) => base.is_none(),
+        (LocalState::Present { has_database: false, .. }, base) => base.is_none(),
+        (LocalState::Present { marker, .. }, base) => base.is_none_or(|base| base <= marker.root),
+    };
+    if is_current {
+        std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
+        let files = known_files(bucket, owner, claimed).await?;
+        local::write_marker(dir, &fresh_marker(&owner.db_uuid, owner.epoch))?;
+        return Ok((files, false));
+    }
+    let Some(base) = claimed.base else {
+        return Err(StoreError::Bug("a database that never published cannot be newer".to_owned()));
+    };
+    if let LocalState::Present { marker, has_database } = &local_state {
+        let aside = local::set_aside(dir, marker.epoch)?;
+        if *has_database {
+            log(
+                Level::Warning,
+                &format!(
+                    "the directory {} is older than the bucket: it ends at root {}/{}, the bucket at {}/{}, so another \
+                     server has written since, or this is an old copy. It was moved to {} and is rebuilt from the \
+                     bucket; commits that only it has are NOT in the database any more",
+                    dir.display(),
+                    marker.root.epoch,
+                    marker.root.slot,
+                    base.epoch,
+                    base.slot,
+                    aside.display()
+                ),
+            );
+        }
+    }
+    let image = image::load(bucket, base).await?;
+    restore_logged(bucket, log, owner, &image, claimed.wal_end).await?;
+    Ok((image.files, true))
+}
+
+async fn restore_logged(
+    bucket: &Bucket,
+    log: &LogFn,
+    owner: &Owner,
+    image: &Image,
+    wal_end: u64,
+) -> Result<()> {
+    let id = image.root.id;
+    let marker = fresh_marker(&owner.db_uuid, owner.epoch);
+    let done = restore(bucket, image, Some(wal_end), &owner.local_dir, &marker).await?;
+    log(
+        Level::Info,
+        &format!(
+            "rebuilt {} from root {}/{} in {}: {} table files stay in the bucket, {} WAL chunks ({} bytes) will be \
+             replayed",
+            owner.local_dir.display(),
+            id.epoch,
+            id.slot,
+            bucket.place(),
+            done.files,
+            done.wal_chunks,
+            done.wal_bytes
+        ),
+    );
+    Ok(())
+}
+
+/// Where the table files of a directory that is current are.
+async fn known_files(bucket: &Bucket, owner: &Owner, claimed: &ClaimRoot) -> Result<FileMap> {
+    if let Some(entries) = local::read_files(&owner.local_dir, &owner.db_uuid)? {
+        return Ok(entries.iter().map(|entry| (entry.number, entry.record())).collect());
+    }
+    match claimed.base {
+        // ATOLL_FILES was deleted by hand: the published root knows every file that is not local.
+        Some(base) => Ok(image::load(bucket, base).await?.files),
+        None => Ok(FileMap::new()),
+    }
+}
+
+/// The WALs of the former process: complete, and shipped again in this epoch's stream.
+fn add_existing_wals(shared: &Shared) -> Result<()> {
+    let wals = local::wal_files(&shared.local_dir)?;
+    let mut state = shared.lock();
+    for (number, length) in wals {
+        state.wal.add_existing(number, length);
+    }
+    shared.sync_path(&state);
+    Ok(())
+}

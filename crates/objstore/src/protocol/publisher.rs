@@ -1,0 +1,431 @@
+//! Publishes roots: the one task that moves the bucket from one consistent state to the next.
+//!
+//! ```text
+//! snapshot under the lock: MANIFEST number and length, DDL number, table files, WALs, gate position
+//! G1  wait until every table file of the snapshot is in the bucket
+//! G2  wait until every WAL below the newest is shipped
+//!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
+//!     write ATOLL_FILES and ATOLL locally (D2)
+//!     create root/E/S+1                   the commit point of the bucket
+//! G3  let unreferenced objects go; G4 trim WAL, old roots, old MANIFEST chunks
+//! ```
+//!
+//! P1: the snapshot is consistent because RocksDB removes a table file only after a MANIFEST sync, and that event
+//!     waits for the lock the snapshot holds; files added meanwhile are only too many, never too few.
+//! P2: slots and MANIFEST chunks are tried with the same bytes until their outcome is known; so a root is published
+//!     exactly once.
+//! Threads: one task per database; only it writes `Published`.
+
+use super::claim::wall_clock_ms;
+use super::local::{manifest_path, random_nonce, write_files, write_marker};
+use super::names::{self, ManifestCopy};
+use super::records::{FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId, RootSlot};
+use super::shared::{Shared, State};
+use super::slots::{decode_root_slot, settle};
+use super::trim::Trimmer;
+use crate::bucket::SlotOutcome;
+use crate::crc::{crc32c, crc32c_join};
+use crate::error::{Result, StoreError};
+use crate::files::{FileRecord, FilesSnapshot, Uploaded as UploadedFiles};
+use crate::stats::add;
+use crate::upload::blocking;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A MANIFEST is cut into objects of at most this size.
+const MANIFEST_CHUNK_BYTES_MAX: u64 = 4 << 20;
+/// Waits after failed publishes.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(200);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
+/// Without any event, look again this often.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one root will contain.
+struct Snapshot {
+    ticket: u64,
+    dirty_since: Option<Instant>,
+    manifest: u64,
+    manifest_bytes: u64,
+    ddl_seq: u64,
+    wal_min: u64,
+    /// Gate G2: every WAL below this number is needed...
+    wal_needed: u64,
+    /// ...and so the WAL must have been shipped up to this position.
+    gate: u64,
+    files: FilesSnapshot,
+}
+
+/// The MANIFEST as far as its bytes are in the bucket.
+#[derive(Default)]
+struct Uploaded {
+    manifest: ManifestCopy,
+    bytes: u64,
+    crc32c: u32,
+    offsets: Vec<u64>,
+}
+
+/// What the newest root says; owned by the publisher.
+#[derive(Default)]
+struct Published {
+    root: Option<Root>,
+    files: FileMap,
+}
+
+/// How one attempt ended.
+enum Step {
+    /// A root was published.
+    Published,
+    /// The bucket is up to date already, or this process was fenced.
+    Done,
+    /// RocksDB moved on; take a new snapshot at once.
+    Again,
+    /// Nothing can be published yet.
+    Nothing,
+}
+
+/// The publisher's own state between roots.
+pub(crate) struct Publisher {
+    shared: Arc<Shared>,
+    uploaded: Uploaded,
+    published: Published,
+    trimmer: Trimmer,
+    /// RocksDB removed a file of the last snapshot before it was uploaded; hold the files of the next one.
+    hold_files: bool,
+}
+
+impl Publisher {
+    pub(crate) fn new(shared: Arc<Shared>, trimmer: Trimmer) -> Self {
+        let (uploaded, published) = Default::default();
+        Self { shared, uploaded, published, trimmer, hold_files: false }
+    }
+
+    /// Runs until the database is closed or fenced.
+    pub(crate) async fn run(mut self) {
+        let mut delay = RETRY_DELAY_MIN;
+        while !self.shared.is_ending() {
+            let shared = self.shared.clone();
+            tokio::select! {
+                () = shared.wake_publisher.notified() => {}
+                () = tokio::time::sleep(IDLE_INTERVAL) => {}
+            }
+            let started = Instant::now();
+            while !shared.is_ending() {
+                match self.publish_once().await {
+                    Ok(Step::Again) => {}
+                    Ok(Step::Published | Step::Done | Step::Nothing) => {
+                        delay = RETRY_DELAY_MIN;
+                        break;
+                    }
+                    Err(StoreError::Fenced(_) | StoreError::Interrupted(_)) if shared.is_ending() => break,
+                    Err(error) => {
+                        shared.report("publishing to the bucket", &error);
+                        tokio::time::sleep(delay).await;
+                        delay = (delay * 2).min(RETRY_DELAY_MAX);
+                    }
+                }
+            }
+            self.rest(started).await;
+        }
+    }
+
+    /// Keeps the rate below one publish per interval, unless somebody waits for the next.
+    async fn rest(&self, started: Instant) {
+        let interval = self.shared.tuning.publish_interval;
+        while started.elapsed() < interval {
+            let is_asked = {
+                let state = self.shared.state.lock();
+                state.publish_asked > state.publish_done || state.closing
+            };
+            if is_asked {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5).min(interval)).await;
+        }
+    }
+
+    async fn publish_once(&mut self) -> Result<Step> {
+        let Some(snapshot) = self.take_snapshot() else { return Ok(Step::Nothing) };
+        let outcome = self.publish(&snapshot).await;
+        let shared = &self.shared;
+        if !matches!(outcome, Ok(Step::Published | Step::Done)) {
+            let mut state = shared.state.lock();
+            state.dirty_since = earlier(state.dirty_since, snapshot.dirty_since);
+        }
+        match outcome {
+            Ok(Step::Published) => shared.files.published(snapshot.files),
+            _ => shared.files.release(snapshot.files),
+        }
+        outcome
+    }
+
+    fn take_snapshot(&self) -> Option<Snapshot> {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        let is_asked = state.publish_asked > state.publish_done;
+        let is_time = state.dirty_since.is_some() && state.is_open_for(shared.tuning.settle_after_open);
+        if !is_asked && !is_time {
+            return None;
+        }
+        let manifest = state.current?;
+        let manifest_bytes = *state.manifests.get(&manifest)?;
+        let gate = self.gate(&mut state);
+        let snapshot = Snapshot {
+            ticket: state.publish_asked,
+            dirty_since: state.dirty_since.take(),
+            manifest,
+            manifest_bytes,
+            ddl_seq: shared.path.ddl_noted(),
+            wal_min: state.wal.min_live(),
+            wal_needed: state.wal.gate_end(),
+            gate,
+            files: if self.hold_files { shared.files.snapshot_held() } else { shared.files.snapshot() },
+        };
+        state.ship_wanted = state.ship_wanted.max(gate);
+        shared.wake_shipper.notify_one();
+        Some(snapshot)
+    }
+
+    /// The position to wait for (G2). WALs that are gone already are given up, before the DDL number is read.
+    fn gate(&self, state: &mut State) -> u64 {
+        if !self.shared.tuning.gate_wal {
+            return 0;
+        }
+        let (gate, gone) = state.wal.gate(|number| self.shared.open_wal(number).ok().flatten());
+        for number in gone {
+            if let Some(position) = state.wal.vanished(number) {
+                self.shared.note_ddl(state, position);
+            }
+        }
+        gate
+    }
+
+    async fn publish(&mut self, snapshot: &Snapshot) -> Result<Step> {
+        if self.is_unchanged(snapshot) {
+            self.finish(snapshot);
+            return Ok(Step::Done);
+        }
+        // Gate G1.
+        let UploadedFiles::Complete(files) = self.shared.files.wait_uploaded(&snapshot.files).await? else {
+            self.hold_files = true;
+            return Ok(Step::Again);
+        };
+        self.hold_files = false;
+        self.wait_for_wal(snapshot.gate).await?;
+        if let Step::Again = self.put_manifest(snapshot).await? {
+            return Ok(Step::Again);
+        }
+        let (root, bytes, nonce) = self.root(snapshot, &files)?;
+        self.write_local(&root, &files).await?;
+        if !self.create_root(&root, &bytes, &nonce).await? {
+            return Ok(Step::Done);
+        }
+        self.after_root(root, files, snapshot);
+        Ok(Step::Published)
+    }
+
+    fn is_unchanged(&self, snapshot: &Snapshot) -> bool {
+        self.published.root.as_ref().is_some_and(|root| {
+            (root.manifest.number, root.manifest_bytes, root.ddl_seq, root.wal_min)
+                == (snapshot.manifest, snapshot.manifest_bytes, snapshot.ddl_seq, snapshot.wal_min)
+                && snapshot.files.numbers().eq(self.published.files.keys().copied())
+        })
+    }
+
+    /// Gate G2.
+    async fn wait_for_wal(&self, gate: u64) -> Result<()> {
+        loop {
+            let moved = self.shared.shipped.notified();
+            if self.shared.state.lock().wal.shipped() >= gate {
+                return Ok(());
+            }
+            if self.shared.is_ending() {
+                return Err(StoreError::Interrupted("the store is closing".to_owned()));
+            }
+            // The timeout only guards against a signal between the test and the wait.
+            let _ = tokio::time::timeout(Duration::from_millis(100), moved).await;
+        }
+    }
+
+    /// Puts the bytes of the MANIFEST that are not in the bucket yet.
+    async fn put_manifest(&mut self, snapshot: &Snapshot) -> Result<Step> {
+        let ManifestCopy { number, copy } = self.uploaded.manifest;
+        if number != snapshot.manifest {
+            let manifest = ManifestCopy { number: snapshot.manifest, copy: 0 };
+            self.uploaded = Uploaded { manifest, ..Uploaded::default() };
+        } else if self.uploaded.offsets.len() >= self.shared.tuning.manifest_chunks_max {
+            let manifest = ManifestCopy { number, copy: copy + 1 };
+            self.uploaded = Uploaded { manifest, ..Uploaded::default() };
+        }
+        while self.uploaded.bytes < snapshot.manifest_bytes {
+            let offset = self.uploaded.bytes;
+            let length = (snapshot.manifest_bytes - offset).min(MANIFEST_CHUNK_BYTES_MAX);
+            let Some(bytes) = self.read_manifest(snapshot.manifest, offset, length).await? else {
+                return Ok(Step::Again);
+            };
+            self.put_manifest_chunk(offset, bytes).await?;
+        }
+        Ok(Step::Done)
+    }
+
+    async fn put_manifest_chunk(&mut self, offset: u64, bytes: Vec<u8>) -> Result<()> {
+        let shared = &self.shared;
+        let manifest = self.uploaded.manifest;
+        let (crc, length) = (crc32c(&bytes), bytes.len() as u64);
+        let key = names::manifest_chunk(shared.epoch, manifest, offset);
+        let nonce = random_nonce()?;
+        let record = ManifestChunk { epoch: shared.epoch, manifest, offset, bytes }.encode(&nonce).into();
+        match self.settle(&key, &record, &nonce).await? {
+            SlotOutcome::Mine => {}
+            SlotOutcome::Lost(_) => {
+                shared.slot_taken(&key);
+                return shared.check_fence();
+            }
+        }
+        self.uploaded.crc32c = crc32c_join(self.uploaded.crc32c, crc, length);
+        self.uploaded.bytes += length;
+        self.uploaded.offsets.push(offset);
+        Ok(())
+    }
+
+    /// None when RocksDB has rolled to another MANIFEST and deleted this one.
+    async fn read_manifest(&self, manifest: u64, offset: u64, length: u64) -> Result<Option<Vec<u8>>> {
+        let path = manifest_path(&self.shared.local_dir, manifest);
+        let read = blocking(move || read_range(&path, offset, length)).await;
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(_) if self.shared.state.lock().current != Some(manifest) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next root. Full when the chain of changes is long, otherwise what changed.
+    fn root(&self, snapshot: &Snapshot, files: &FileMap) -> Result<(Root, Bytes, [u8; 16])> {
+        let shared = &self.shared;
+        let slot = shared.published_slot() + 1;
+        let before = self.published.root.as_ref();
+        let chained = before.filter(|root| {
+            root.manifest.number == snapshot.manifest && slot - root.map_slot < shared.tuning.full_map_every
+        });
+        let old = &self.published.files;
+        let (map_slot, added, removed) = match chained {
+            None => (slot, map_entries(files), Vec::new()),
+            Some(root) => (
+                root.map_slot,
+                map_entries(files.iter().filter(|(number, _)| !old.contains_key(number))),
+                old.keys().filter(|number| !files.contains_key(number)).copied().collect(),
+            ),
+        };
+        let (wal_first_chunk, wal_needed_end) = {
+            let state = shared.state.lock();
+            let wal = &state.wal;
+            (wal.first_chunk_from(snapshot.wal_min), wal.first_chunk_from(snapshot.wal_needed))
+        };
+        let root = Root {
+            id: RootId { epoch: shared.epoch, slot },
+            manifest: self.uploaded.manifest,
+            manifest_bytes: self.uploaded.bytes,
+            manifest_crc32c: self.uploaded.crc32c,
+            ddl_seq: snapshot.ddl_seq,
+            wal_min: snapshot.wal_min,
+            wal_first_chunk,
+            wal_needed_end: if shared.tuning.gate_wal { wal_needed_end } else { wal_first_chunk },
+            published_ms: wall_clock_ms(),
+            map_slot,
+            files_count: files.len() as u64,
+            added,
+            removed,
+        };
+        let nonce = random_nonce()?;
+        let bytes = Bytes::from(root.encode(&nonce));
+        Ok((root, bytes, nonce))
+    }
+
+    /// Rule D2: the local record of the root exists before the root.
+    async fn write_local(&self, root: &Root, files: &FileMap) -> Result<()> {
+        let shared = &self.shared;
+        let is_new_map = self.published.root.is_none() || !root.added.is_empty() || !root.removed.is_empty();
+        let entries = is_new_map.then(|| map_entries(files));
+        let (dir, db_uuid) = (shared.local_dir.clone(), shared.db_uuid.clone());
+        let marker = Marker { db_uuid: db_uuid.clone(), epoch: shared.epoch, root: root.id };
+        blocking(move || {
+            if let Some(files) = entries {
+                write_files(&dir, &LocalFiles { db_uuid, files })?;
+            }
+            write_marker(&dir, &marker)
+        })
+        .await
+    }
+
+    /// The commit point. False: fenced.
+    async fn create_root(&self, root: &Root, bytes: &Bytes, nonce: &[u8; 16]) -> Result<bool> {
+        let key = names::root(root.id.epoch, root.id.slot);
+        match self.settle(&key, bytes, nonce).await? {
+            SlotOutcome::Mine => Ok(true),
+            SlotOutcome::Lost(other) => {
+                match decode_root_slot(&key, &other, root.id) {
+                    Ok(RootSlot::Fence(fence)) => self.shared.fenced_by(&fence),
+                    _ => self.shared.slot_taken(&key),
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Rule P2: no error ends the attempt, because other bytes for the same slot could then follow.
+    async fn settle(&self, key: &str, bytes: &Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
+        let report = |error: &StoreError| self.shared.report("publishing to the bucket", error);
+        loop {
+            match settle(&self.shared.bucket, key, bytes, nonce, report).await {
+                Err(error) if !self.shared.is_ending() => report(&error),
+                outcome => return outcome,
+            }
+            tokio::time::sleep(RETRY_DELAY_MAX).await;
+        }
+    }
+
+    /// The root is in the bucket: what waited for it may go on (G3, G4).
+    fn after_root(&mut self, root: Root, files: FileMap, snapshot: &Snapshot) {
+        let shared = self.shared.clone();
+        add(&shared.bucket.stats().roots_published, 1);
+        shared.slot.store(root.id.slot, Ordering::SeqCst);
+        shared.path.set_ddl_published(root.ddl_seq);
+        shared.state.lock().wal.trimmed_below(root.wal_min);
+        self.trimmer.root_published(
+            &root,
+            &self.uploaded.offsets,
+            files.values().map(|file| file.key.as_ref()),
+        );
+        self.published = Published { root: Some(root), files };
+        self.finish(snapshot);
+    }
+
+    fn finish(&self, snapshot: &Snapshot) {
+        let mut state = self.shared.lock();
+        let current = state.current;
+        state.manifests.retain(|number, _| Some(*number) >= current);
+        state.publish_done = state.publish_done.max(snapshot.ticket);
+        self.shared.cover(&mut state);
+    }
+}
+
+fn map_entries<'a>(files: impl IntoIterator<Item = (&'a u64, &'a FileRecord)>) -> Vec<MapEntry> {
+    files.into_iter().map(|(number, file)| MapEntry::new(*number, file)).collect()
+}
+
+fn read_range(path: &std::path::Path, offset: u64, length: u64) -> Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    let read = || {
+        let mut bytes = vec![0; length as usize];
+        std::fs::File::open(path)?.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    read().map_err(|e| StoreError::from_io("reading", path, &e))
+}
+
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,451 @@
+//! The records of the bucket protocol and their bodies (byte tables: docs/internals/formats-bucket.md).
+//!
+//! Pure: bytes in, values out. A record that does not parse is an error that names what is wrong; the caller adds
+//! the object. Kinds are never reused.
+
+use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
+use super::names::ManifestCopy;
+use crate::files::FileRecord;
+use std::collections::BTreeMap;
+
+/// Every table file of a root, by RocksDB's number.
+pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
+
+const KIND_EPOCH: u16 = 1;
+const KIND_FENCE: u16 = 2;
+const KIND_CLAIM: u16 = 3;
+const KIND_ROOT: u16 = 4;
+const KIND_MANIFEST_CHUNK: u16 = 5;
+const KIND_WAL_CHUNK: u16 = 6;
+const KIND_ALIVE: u16 = 7;
+const KIND_MARKER: u16 = 8;
+const KIND_LOCAL_FILES: u16 = 9;
+
+/// Bytes kept of a server's name in a fence.
+const FENCE_SERVER_BYTES: usize = 96;
+/// The size of every fence object: frame (32), epoch (8), name (1 + 96). Collectors look at an object of this size
+/// before deleting it, because a fence is for ever.
+pub(crate) const FENCE_BYTES: u64 = 137;
+
+/// `epoch/<E>`: who claimed the epoch. Never deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EpochClaim {
+    pub(crate) epoch: u64,
+    pub(crate) server_id: String,
+    /// For people only.
+    pub(crate) claimed_ms: u64,
+}
+
+/// The last slot of a closed epoch, in `root/` and in `wal/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fence {
+    pub(crate) by_epoch: u64,
+    pub(crate) by_server: String,
+}
+
+/// One published root: (epoch, slot), ordered as roots are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RootId {
+    pub(crate) epoch: u64,
+    pub(crate) slot: u64,
+}
+
+/// `root/<E>/0`: the owner of E has fenced every former epoch and starts from `base`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClaimRoot {
+    pub(crate) epoch: u64,
+    /// The last root ever published before E; None in a database that never published.
+    pub(crate) base: Option<RootId>,
+    /// Chunks of `wal/<base.epoch>/` from here on do not exist for anybody.
+    pub(crate) wal_end: u64,
+}
+
+/// One table file: its number and the object that holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MapEntry {
+    pub(crate) number: u64,
+    pub(crate) key: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) crc32c: u32,
+}
+
+/// `root/<E>/<S>`, S > 0: the commit point of the bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) id: RootId,
+    /// RocksDB's MANIFEST, its published length and the checksum of that length.
+    pub(crate) manifest: ManifestCopy,
+    pub(crate) manifest_bytes: u64,
+    pub(crate) manifest_crc32c: u32,
+    /// MANIFEST edits that WAL bytes depend on, contained in this root (gate G8).
+    pub(crate) ddl_seq: u64,
+    /// The smallest WAL number RocksDB still had when the root was taken.
+    pub(crate) wal_min: u64,
+    /// The first chunk of `wal/<E>/` a restore needs.
+    pub(crate) wal_first_chunk: u64,
+    /// A restore needs every chunk below this one (gate G2).
+    pub(crate) wal_needed_end: u64,
+    /// For people only; nothing is decided by it.
+    pub(crate) published_ms: u64,
+    /// The slot that holds the full file map this one's changes are based on; its own when it is full.
+    pub(crate) map_slot: u64,
+    /// Files in the map after this root: a check of the chain of changes.
+    pub(crate) files_count: u64,
+    /// All files when full, otherwise those new since the previous slot.
+    pub(crate) added: Vec<MapEntry>,
+    /// Files gone since the previous slot; empty when full.
+    pub(crate) removed: Vec<u64>,
+}
+
+/// `man/<E>/<manifest>/<offset>`: a range of MANIFEST bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ManifestChunk {
+    pub(crate) epoch: u64,
+    pub(crate) manifest: ManifestCopy,
+    pub(crate) offset: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// `wal/<E>/<k>`: a range of bytes of one WAL file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WalChunk {
+    pub(crate) epoch: u64,
+    pub(crate) chunk: u64,
+    pub(crate) log: u64,
+    pub(crate) offset: u64,
+    /// Replayed only over a root whose `ddl_seq` is at least this (gate G8).
+    pub(crate) ddl_seq: u64,
+    /// CRC-32C of the whole previous chunk object; 0 for the first of the epoch.
+    pub(crate) previous_crc32c: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// `hint/alive`: advisory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Alive {
+    pub(crate) epoch: u64,
+    pub(crate) server_id: String,
+    pub(crate) counter: u64,
+    pub(crate) closed: bool,
+}
+
+/// The local file `ATOLL`: whose data this directory holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) db_uuid: String,
+    /// The epoch that last owned the directory.
+    pub(crate) epoch: u64,
+    /// The root that was about to be published last; never behind what this directory published.
+    pub(crate) root: RootId,
+}
+
+/// The local file `ATOLL_FILES`: where the table files of this directory are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocalFiles {
+    pub(crate) db_uuid: String,
+    pub(crate) files: Vec<MapEntry>,
+}
+
+/// What stands in a slot of `root/<E>/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RootSlot {
+    Claim(ClaimRoot),
+    Root(Root),
+    Fence(Fence),
+}
+
+/// What stands in a slot of `wal/<E>/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WalSlot {
+    Chunk(WalChunk),
+    Fence(Fence),
+}
+
+impl MapEntry {
+    pub(crate) fn new(number: u64, file: &FileRecord) -> Self {
+        Self { number, key: file.key.as_ref().to_owned(), size_bytes: file.size, crc32c: file.crc32c }
+    }
+
+    pub(crate) fn record(&self) -> FileRecord {
+        FileRecord { key: self.key.as_str().into(), size: self.size_bytes, crc32c: self.crc32c }
+    }
+}
+
+impl EpochClaim {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_EPOCH, nonce);
+        frame.u64(self.epoch).bytes(self.server_id.as_bytes()).u64(self.claimed_ms);
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_EPOCH, "an epoch claim")?;
+        let record = Self { epoch: frame.u64()?, server_id: frame.string()?, claimed_ms: frame.u64()? };
+        frame.finish().map(|()| record)
+    }
+}
+
+impl Fence {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let name = fence_name(&self.by_server);
+        let mut padded = [0; FENCE_SERVER_BYTES];
+        padded[..name.len()].copy_from_slice(name.as_bytes());
+        let mut frame = FrameWriter::new(KIND_FENCE, nonce);
+        frame.u64(self.by_epoch).u8(name.len() as u8).raw(&padded);
+        frame.finish()
+    }
+
+    fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
+        let by_epoch = frame.u64()?;
+        let length = frame.u8()? as usize;
+        let padded = frame.raw(FENCE_SERVER_BYTES)?;
+        if length > FENCE_SERVER_BYTES || padded[length..].iter().any(|b| *b != 0) {
+            return Err(frame.wrong("the name of the fencing server is malformed"));
+        }
+        let by_server = String::from_utf8(padded[..length].to_vec())
+            .map_err(|_| frame.wrong("the name of the fencing server is not UTF-8"))?;
+        frame.finish().map(|()| Self { by_epoch, by_server })
+    }
+}
+
+/// The longest prefix of `server` that fits a fence and ends at a character.
+fn fence_name(server: &str) -> &str {
+    let mut end = server.len().min(FENCE_SERVER_BYTES);
+    while !server.is_char_boundary(end) {
+        end -= 1;
+    }
+    &server[..end]
+}
+
+impl ClaimRoot {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_CLAIM, nonce);
+        let base = self.base.unwrap_or(RootId { epoch: 0, slot: 0 });
+        frame
+            .u64(self.epoch)
+            .u8(u8::from(self.base.is_some()))
+            .u64(base.epoch)
+            .u64(base.slot)
+            .u64(self.wal_end);
+        frame.finish()
+    }
+
+    fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
+        let epoch = frame.u64()?;
+        let has_base = read_flag(&mut frame)?;
+        let id = RootId { epoch: frame.u64()?, slot: frame.u64()? };
+        let wal_end = frame.u64()?;
+        if !has_base && (id.epoch, id.slot, wal_end) != (0, 0, 0) {
+            return Err(frame.wrong("a claim without a base has base fields"));
+        }
+        if has_base && (id.epoch >= epoch || id.slot == 0) {
+            return Err(frame.wrong("the base of a claim is not a root before it"));
+        }
+        frame.finish().map(|()| Self { epoch, base: has_base.then_some(id), wal_end })
+    }
+}
+
+impl Root {
+    pub(crate) fn is_full(&self) -> bool {
+        self.map_slot == self.id.slot
+    }
+
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_ROOT, nonce);
+        frame.u64(self.id.epoch).u64(self.id.slot);
+        frame.u64(self.manifest.number).u32(self.manifest.copy).u64(self.manifest_bytes);
+        frame.u32(self.manifest_crc32c).u64(self.ddl_seq).u64(self.wal_min).u64(self.wal_first_chunk);
+        frame.u64(self.wal_needed_end).u64(self.published_ms).u64(self.map_slot);
+        frame.u64(self.files_count);
+        write_entries(&mut frame, &self.added);
+        frame.u32(self.removed.len() as u32);
+        for number in &self.removed {
+            frame.u64(*number);
+        }
+        frame.finish()
+    }
+
+    fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
+        let mut root = Self {
+            id: RootId { epoch: frame.u64()?, slot: frame.u64()? },
+            manifest: ManifestCopy { number: frame.u64()?, copy: frame.u32()? },
+            manifest_bytes: frame.u64()?,
+            manifest_crc32c: frame.u32()?,
+            ddl_seq: frame.u64()?,
+            wal_min: frame.u64()?,
+            wal_first_chunk: frame.u64()?,
+            wal_needed_end: frame.u64()?,
+            published_ms: frame.u64()?,
+            map_slot: frame.u64()?,
+            files_count: frame.u64()?,
+            added: read_entries(&mut frame)?,
+            removed: Vec::new(),
+        };
+        for _ in 0..frame.count(8)? {
+            root.removed.push(frame.u64()?);
+        }
+        if root.id.slot == 0 || root.map_slot == 0 || root.map_slot > root.id.slot {
+            return Err(frame.wrong("the slots of a root are out of order"));
+        }
+        if root.is_full() && (!root.removed.is_empty() || root.files_count != root.added.len() as u64) {
+            return Err(frame.wrong("a full file map has changes"));
+        }
+        frame.finish().map(|()| root)
+    }
+}
+
+impl ManifestChunk {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_MANIFEST_CHUNK, nonce);
+        frame.u64(self.epoch).u64(self.manifest.number).u32(self.manifest.copy).u64(self.offset);
+        frame.bytes(&self.bytes);
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_MANIFEST_CHUNK, "a MANIFEST chunk")?;
+        let record = Self {
+            epoch: frame.u64()?,
+            manifest: ManifestCopy { number: frame.u64()?, copy: frame.u32()? },
+            offset: frame.u64()?,
+            bytes: frame.bytes()?.to_vec(),
+        };
+        frame.finish().map(|()| record)
+    }
+}
+
+impl WalChunk {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_WAL_CHUNK, nonce);
+        frame.u64(self.epoch).u64(self.chunk).u64(self.log).u64(self.offset).u64(self.ddl_seq);
+        frame.u32(self.previous_crc32c).bytes(&self.bytes);
+        frame.finish()
+    }
+
+    fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
+        let record = Self {
+            epoch: frame.u64()?,
+            chunk: frame.u64()?,
+            log: frame.u64()?,
+            offset: frame.u64()?,
+            ddl_seq: frame.u64()?,
+            previous_crc32c: frame.u32()?,
+            bytes: frame.bytes()?.to_vec(),
+        };
+        frame.finish().map(|()| record)
+    }
+}
+
+impl Alive {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_ALIVE, nonce);
+        frame.u64(self.epoch).bytes(self.server_id.as_bytes()).u64(self.counter).u8(u8::from(self.closed));
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_ALIVE, "a liveness hint")?;
+        let record = Self {
+            epoch: frame.u64()?,
+            server_id: frame.string()?,
+            counter: frame.u64()?,
+            closed: read_flag(&mut frame)?,
+        };
+        frame.finish().map(|()| record)
+    }
+}
+
+impl Marker {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_MARKER, nonce);
+        frame.bytes(self.db_uuid.as_bytes()).u64(self.epoch).u64(self.root.epoch).u64(self.root.slot);
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_MARKER, "a directory marker")?;
+        let record = Self {
+            db_uuid: frame.string()?,
+            epoch: frame.u64()?,
+            root: RootId { epoch: frame.u64()?, slot: frame.u64()? },
+        };
+        frame.finish().map(|()| record)
+    }
+}
+
+impl LocalFiles {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_LOCAL_FILES, nonce);
+        frame.bytes(self.db_uuid.as_bytes());
+        write_entries(&mut frame, &self.files);
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_LOCAL_FILES, "a local file map")?;
+        let record = Self { db_uuid: frame.string()?, files: read_entries(&mut frame)? };
+        frame.finish().map(|()| record)
+    }
+}
+
+impl RootSlot {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let frame = FrameReader::open(bytes)?;
+        match frame.kind() {
+            KIND_CLAIM => ClaimRoot::read(frame).map(Self::Claim),
+            KIND_ROOT => Root::read(frame).map(Self::Root),
+            KIND_FENCE => Fence::read(frame).map(Self::Fence),
+            kind => Err(unexpected(kind, "a root")),
+        }
+    }
+}
+
+impl WalSlot {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let frame = FrameReader::open(bytes)?;
+        match frame.kind() {
+            KIND_WAL_CHUNK => WalChunk::read(frame).map(Self::Chunk),
+            KIND_FENCE => Fence::read(frame).map(Self::Fence),
+            kind => Err(unexpected(kind, "a WAL chunk")),
+        }
+    }
+}
+
+fn open<'a>(bytes: &'a [u8], kind: u16, what: &str) -> Result<FrameReader<'a>, FormatError> {
+    let frame = FrameReader::open(bytes)?;
+    if frame.kind() != kind { Err(unexpected(frame.kind(), what)) } else { Ok(frame) }
+}
+
+fn unexpected(kind: u16, what: &str) -> FormatError {
+    FormatError::new(format!("a record of kind {kind} stands where {what} belongs"), 6)
+}
+
+fn read_flag(frame: &mut FrameReader<'_>) -> Result<bool, FormatError> {
+    match frame.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(frame.wrong(format!("a flag is {other}"))),
+    }
+}
+
+fn write_entries(frame: &mut FrameWriter, entries: &[MapEntry]) {
+    frame.u32(entries.len() as u32);
+    for entry in entries {
+        frame.u64(entry.number).u64(entry.size_bytes).u32(entry.crc32c).bytes(entry.key.as_bytes());
+    }
+}
+
+/// Entries are stored in ascending order of their number, each once.
+fn read_entries(frame: &mut FrameReader<'_>) -> Result<Vec<MapEntry>, FormatError> {
+    let count = frame.count(24)?;
+    let mut entries: Vec<MapEntry> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let number = frame.u64()?;
+        if entries.last().is_some_and(|last| last.number >= number) {
+            return Err(frame.wrong("the file map is not in ascending order"));
+        }
+        let (size_bytes, crc32c) = (frame.u64()?, frame.u32()?);
+        entries.push(MapEntry { number, size_bytes, crc32c, key: frame.string()? });
+    }
+    Ok(entries)
+}

@@ -1,0 +1,293 @@
+//! What the facade, the shipper and the publisher of one open database share.
+//!
+//! Lock rule: `state` is taken by every event of RocksDB except a plain WAL append; it is held for memory work and
+//! local opens only, never over the network or a sync. The lock of `Files` may be taken while it is held, never the
+//! other way round. `changed` belongs to `state` and is signalled whenever somebody may stop waiting.
+
+use super::lag::CommitPath;
+use super::local::wal_path;
+use super::records::Fence;
+use super::slots::fenced_error;
+use super::wal_table::WalTable;
+use crate::bucket::Bucket;
+use crate::error::{Result, StoreError};
+use crate::files::Files;
+use crate::log::{Level, LogFn};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Intervals and sizes; tests shorten them.
+#[derive(Debug, Clone)]
+pub(crate) struct Tuning {
+    /// A chunk is cut at least this often while there is something to ship: 4 PUT/s at 250 ms, 10 at 100 ms.
+    pub(crate) ship_interval: Duration,
+    /// More than this is shipped without waiting for the interval.
+    pub(crate) ship_bytes: u64,
+    pub(crate) chunk_bytes_max: u64,
+    pub(crate) chunks_in_flight: usize,
+    /// At most one publish per interval unless somebody waits: 5 per second.
+    pub(crate) publish_interval: Duration,
+    /// After RocksDB has opened, nothing is published or shipped for so long unless somebody waits: it deletes the WALs
+    /// it has just replayed, which would otherwise be shipped for nothing.
+    pub(crate) settle_after_open: Duration,
+    pub(crate) alive_interval: Duration,
+    /// How long a newcomer watches the hint of another owner: three of its intervals.
+    pub(crate) alive_patience: Duration,
+    /// A full file map at least every so many roots: a restore reads at most as many.
+    pub(crate) full_map_every: u64,
+    /// A MANIFEST of more objects is put again as one: a restore reads at most as many.
+    pub(crate) manifest_chunks_max: usize,
+    /// Roots kept behind the newest, for people.
+    pub(crate) roots_kept: u64,
+    /// Gate G2. Switched off only by the test that shows that the gate is needed.
+    pub(crate) gate_wal: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            ship_interval: Duration::from_millis(100),
+            ship_bytes: 256 << 10,
+            chunk_bytes_max: 4 << 20,
+            chunks_in_flight: 4,
+            publish_interval: Duration::from_millis(200),
+            settle_after_open: Duration::from_millis(500),
+            alive_interval: Duration::from_secs(2),
+            alive_patience: Duration::from_secs(6),
+            full_map_every: 64,
+            manifest_chunks_max: 256,
+            roots_kept: 16,
+            gate_wal: true,
+        }
+    }
+}
+
+/// What RocksDB has told so far.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Durable length of each MANIFEST.
+    pub(crate) manifests: BTreeMap<u64, u64>,
+    /// The MANIFEST that CURRENT names.
+    pub(crate) current: Option<u64>,
+    /// When CURRENT was set for the first time.
+    pub(crate) opened_at: Option<Instant>,
+    pub(crate) wal: WalTable,
+    /// Ticket of the last request to publish, and of the last one done.
+    pub(crate) publish_asked: u64,
+    pub(crate) publish_done: u64,
+    /// Somebody waits for the WAL up to this position.
+    pub(crate) ship_wanted: u64,
+    /// Since when something is unpublished.
+    pub(crate) dirty_since: Option<Instant>,
+    pub(crate) closing: bool,
+    /// Why this process may not write any more.
+    pub(crate) fenced: Option<StoreError>,
+}
+
+/// Who owns the database: this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) local_dir: PathBuf,
+    pub(crate) db_uuid: String,
+    pub(crate) server_id: String,
+    pub(crate) epoch: u64,
+}
+
+/// Everything the parts of one open database have in common.
+pub(crate) struct Shared {
+    pub(crate) bucket: Bucket,
+    pub(crate) files: Arc<Files>,
+    pub(crate) log: LogFn,
+    pub(crate) local_dir: PathBuf,
+    pub(crate) db_uuid: String,
+    pub(crate) server_id: String,
+    pub(crate) epoch: u64,
+    pub(crate) tuning: Tuning,
+    pub(crate) path: CommitPath,
+    pub(crate) state: Mutex<State>,
+    pub(crate) changed: Condvar,
+    pub(crate) wake_publisher: Notify,
+    pub(crate) wake_shipper: Notify,
+    /// Signalled when `shipped` moves, for the publisher's gate.
+    pub(crate) shipped: Notify,
+    /// The last published slot of this epoch; 0 before the first root.
+    pub(crate) slot: AtomicU64,
+    reported: Mutex<Option<Instant>>,
+}
+
+/// The same failure is logged at most this often; the newest is always in the status variable.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self {
+            manifests: BTreeMap::new(),
+            current: None,
+            opened_at: None,
+            wal: WalTable::new(),
+            publish_asked: 0,
+            publish_done: 0,
+            ship_wanted: 0,
+            dirty_since: None,
+            closing: false,
+            fenced: None,
+        }
+    }
+
+    /// Whether RocksDB has been open for `age`.
+    pub(crate) fn is_open_for(&self, age: Duration) -> bool {
+        self.opened_at.is_some_and(|opened| opened.elapsed() >= age)
+    }
+
+    pub(crate) fn set_dirty(&mut self) {
+        self.dirty_since.get_or_insert_with(Instant::now);
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        bucket: Bucket,
+        files: Arc<Files>,
+        owner: Owner,
+        path: CommitPath,
+        tuning: Tuning,
+        log: LogFn,
+    ) -> Self {
+        Self {
+            bucket,
+            files,
+            log,
+            local_dir: owner.local_dir,
+            db_uuid: owner.db_uuid,
+            server_id: owner.server_id,
+            epoch: owner.epoch,
+            tuning,
+            path,
+            state: Mutex::new(State::new()),
+            changed: Condvar::new(),
+            wake_publisher: Notify::new(),
+            wake_shipper: Notify::new(),
+            shipped: Notify::new(),
+            slot: AtomicU64::new(0),
+            reported: Mutex::new(None),
+        }
+    }
+
+    /// The state, with the appends that were counted without the lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        state.wal.catch_up(self.path.position());
+        state
+    }
+
+    /// Publishes the table's position to the commit path, after a change that went through the lock.
+    pub(crate) fn sync_path(&self, state: &State) {
+        match state.wal.active() {
+            Some((wal, base)) => self.path.activate(wal, base),
+            None => self.path.deactivate(),
+        }
+        if state.wal.position() > self.path.position() {
+            self.path.advance(state.wal.position());
+        }
+    }
+
+    /// Gate G8: bytes behind `position` are replayed only over a root that is published from now on.
+    pub(crate) fn note_ddl(&self, state: &mut State, position: u64) {
+        let number = self.path.note_ddl();
+        state.wal.ddl_noted(position, number);
+        state.set_dirty();
+        self.wake_publisher.notify_one();
+    }
+
+    /// Moves the covered position as far as chunks and roots allow, and wakes who waits for it.
+    pub(crate) fn cover(&self, state: &mut State) {
+        let covered = state.wal.cover(self.path.ddl_published());
+        let position = covered.unwrap_or_else(|| self.path.covered());
+        let later_since = state.wal.appended_after(position);
+        self.path.set_covered(position, later_since);
+        self.changed.notify_all();
+    }
+
+    /// Opens a WAL for shipping; None when RocksDB has deleted it.
+    pub(crate) fn open_wal(&self, number: u64) -> std::io::Result<Option<Arc<File>>> {
+        match File::open(wal_path(&self.local_dir, number)) {
+            Ok(file) => Ok(Some(Arc::new(file))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends this process's right to write. The first reason stays.
+    pub(crate) fn set_fenced(&self, error: StoreError) {
+        let mut state = self.state.lock();
+        if state.fenced.is_none() {
+            (self.log)(Level::Error, &error.to_string());
+            self.bucket.stats().set_last_error(&error.to_string());
+            state.fenced = Some(error.clone());
+        }
+        self.path.set_fenced();
+        drop(state);
+        self.files.fence(error);
+        self.wake_all();
+    }
+
+    pub(crate) fn fenced_by(&self, fence: &Fence) {
+        self.set_fenced(fenced_error(self.epoch, fence));
+    }
+
+    /// A slot of our own epoch holds bytes that are neither ours nor a fence: nothing may be written on top.
+    pub(crate) fn slot_taken(&self, key: &str) {
+        self.set_fenced(StoreError::Fenced(format!(
+            "{key} in the bucket was written by another process in this server's own epoch {}: this server stops \
+             writing. Look for a second server on a copy of the same data directory",
+            self.epoch
+        )));
+    }
+
+    /// `Err` with the reason once fenced.
+    pub(crate) fn check_fence(&self) -> Result<()> {
+        if !self.path.is_fenced() {
+            return Ok(());
+        }
+        let reason = self.state.lock().fenced.clone();
+        Err(reason.unwrap_or_else(|| StoreError::Fenced("a newer server owns the database".to_owned())))
+    }
+
+    /// Whether the background tasks should end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.path.is_fenced() || self.state.lock().closing
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.wake_publisher.notify_one();
+        self.wake_shipper.notify_one();
+        self.shipped.notify_waiters();
+        self.changed.notify_all();
+    }
+
+    /// Reports a failure that will be tried again.
+    pub(crate) fn report(&self, what: &str, error: &StoreError) {
+        let message = format!("{what}: {error}. It is tried again until it works");
+        self.bucket.stats().set_last_error(&message);
+        let mut reported = self.reported.lock();
+        if reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
+            *reported = Some(Instant::now());
+            (self.log)(Level::Warning, &message);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.state.lock().dirty_since.is_some()
+    }
+
+    pub(crate) fn published_slot(&self) -> u64 {
+        self.slot.load(Ordering::SeqCst)
+    }
+}

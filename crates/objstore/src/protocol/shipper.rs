@@ -1,0 +1,189 @@
+//! Ships the WAL: cuts durable bytes into chunks and keeps a few PUTs in flight.
+//!
+//! One task per database. With durability `local` it ships only what somebody waits for: the closed WALs of a publish,
+//! or everything at close.
+//!
+//! H1: chunks are cut in stream order by this task alone; PUTs may arrive in any order, `WalTable::shipped` is their
+//!     contiguous prefix.
+//! H2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
+
+use super::codec::Nonce;
+use super::local::random_nonce;
+use super::names;
+use super::records::{WalChunk, WalSlot};
+use super::shared::Shared;
+use super::slots::{decode_wal_slot, settle};
+use super::wal_table::{Cut, Placed};
+use crate::bucket::SlotOutcome;
+use crate::config::Durability;
+use crate::crc::crc32c;
+use crate::error::{Result, StoreError};
+use crate::stats::add;
+use crate::upload::blocking;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A wait after an error that is not the bucket's (a local read that failed).
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// A chunk on its way.
+struct Chunk {
+    number: u64,
+    key: String,
+    bytes: Bytes,
+    nonce: Nonce,
+}
+
+/// Runs until the database is closed or fenced.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut in_flight = FuturesUnordered::new();
+    let mut last_cut = Instant::now();
+    while !shared.is_ending() {
+        while in_flight.len() < shared.tuning.chunks_in_flight && is_due(&shared, last_cut) {
+            match cut_next(&shared).await {
+                Ok(Some(chunk)) => in_flight.push(send(&shared, chunk)),
+                Ok(None) => {
+                    last_cut = Instant::now();
+                    break;
+                }
+                Err(error) => {
+                    shared.report("reading the WAL to ship it", &error);
+                    tokio::time::sleep(RETRY_DELAY).await;
+                    break;
+                }
+            }
+        }
+        tokio::select! {
+            Some(number) = in_flight.next(), if !in_flight.is_empty() => arrived(&shared, number),
+            () = shared.wake_shipper.notified() => {}
+            () = tokio::time::sleep(shared.tuning.ship_interval) => {}
+        }
+    }
+}
+
+/// Whether to cut now: somebody waits, much has gathered, or the interval is over.
+fn is_due(shared: &Shared, last_cut: Instant) -> bool {
+    let mut state = shared.lock();
+    state.wal.mark(Instant::now());
+    let is_wanted = state.ship_wanted > state.wal.shipped();
+    let is_time = state.wal.uncut_bytes() > shared.tuning.ship_bytes
+        || last_cut.elapsed() >= shared.tuning.ship_interval;
+    state.current.is_some() && (is_wanted || (is_time && state.is_open_for(shared.tuning.settle_after_open)))
+}
+
+/// Cuts the next chunk; None when nothing may be shipped now.
+async fn cut_next(shared: &Arc<Shared>) -> Result<Option<Chunk>> {
+    loop {
+        let Some(cut) = next_cut(shared) else { return Ok(None) };
+        let Some(file) = file_of(shared, &cut)? else { continue };
+        let (bytes, sync) = (cut.length as usize, cut.needs_sync);
+        let offset = cut.offset;
+        let bytes = blocking(move || read_bytes(&file, offset, bytes, sync)).await?;
+        let placed = shared.lock().wal.place(&cut);
+        if let Some(placed) = placed {
+            return encode(shared, &cut, placed, bytes).map(Some);
+        }
+    }
+}
+
+fn next_cut(shared: &Shared) -> Option<Cut> {
+    let mut state = shared.lock();
+    let wanted = state.ship_wanted;
+    let until = match shared.path.durability() {
+        Durability::Local => wanted,
+        Durability::Async | Durability::Sync => u64::MAX,
+    };
+    let cut = state.wal.next_cut(until, wanted, shared.tuning.chunk_bytes_max);
+    if cut.is_none() {
+        // Skips may have moved the prefix without any chunk.
+        shared.cover(&mut state);
+        shared.shipped.notify_waiters();
+    }
+    cut
+}
+
+/// The open WAL; None when its file is gone, which is then noted.
+fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
+    if let Some(file) = &cut.file {
+        return Ok(Some(file.clone()));
+    }
+    let opened = shared.open_wal(cut.log);
+    let opened = opened.map_err(|e| {
+        StoreError::from_io("opening", &super::local::wal_path(&shared.local_dir, cut.log), &e)
+    })?;
+    let mut state = shared.lock();
+    match &opened {
+        Some(file) => state.wal.set_file(cut.log, file),
+        None => {
+            if let Some(position) = state.wal.vanished(cut.log) {
+                shared.note_ddl(&mut state, position);
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// `length` bytes of a WAL. RocksDB may cut the unused end off a WAL of a former process while it opens; the bytes that
+/// are gone held no record, and are read as the zeros that RocksDB skips.
+fn read_bytes(file: &File, offset: u64, length: usize, sync: bool) -> Result<Vec<u8>> {
+    let read = || {
+        if sync {
+            file.sync_data()?;
+        }
+        let mut bytes = vec![0; length];
+        let left = file.metadata()?.len().saturating_sub(offset);
+        let there = (length as u64).min(left) as usize;
+        file.read_exact_at(&mut bytes[..there], offset).map(|()| bytes)
+    };
+    read().map_err(|e| StoreError::Unavailable(format!("{length} bytes of a WAL at {offset}: {e}")))
+}
+
+fn encode(shared: &Shared, cut: &Cut, placed: Placed, bytes: Vec<u8>) -> Result<Chunk> {
+    let nonce = random_nonce()?;
+    let record = WalChunk {
+        epoch: shared.epoch,
+        chunk: placed.chunk,
+        log: cut.log,
+        offset: cut.offset,
+        ddl_seq: placed.ddl_seq,
+        previous_crc32c: placed.previous_crc32c,
+        bytes,
+    };
+    let bytes = Bytes::from(record.encode(&nonce));
+    shared.lock().wal.set_last_crc32c(crc32c(&bytes));
+    Ok(Chunk { number: placed.chunk, key: names::wal_chunk(shared.epoch, placed.chunk), bytes, nonce })
+}
+
+/// Sends one chunk until its outcome is known; None when the process was fenced instead.
+async fn send(shared: &Arc<Shared>, chunk: Chunk) -> Option<u64> {
+    let report = |error: &StoreError| shared.report("shipping the WAL", error);
+    loop {
+        match settle(&shared.bucket, &chunk.key, &chunk.bytes, &chunk.nonce, report).await {
+            Ok(SlotOutcome::Mine) => return Some(chunk.number),
+            Ok(SlotOutcome::Lost(bytes)) => {
+                match decode_wal_slot(&chunk.key, &bytes, shared.epoch, chunk.number) {
+                    Ok(WalSlot::Fence(fence)) => shared.fenced_by(&fence),
+                    _ => shared.slot_taken(&chunk.key),
+                }
+                return None;
+            }
+            Err(error) => report(&error),
+        }
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+fn arrived(shared: &Shared, number: Option<u64>) {
+    let Some(number) = number else { return };
+    add(&shared.bucket.stats().wal_chunks_shipped, 1);
+    let mut state = shared.lock();
+    state.wal.arrived(number);
+    shared.cover(&mut state);
+    drop(state);
+    shared.shipped.notify_waiters();
+}

@@ -1,0 +1,110 @@
+//! Create-only slots as the protocol uses them: read one, settle one, fence a stream of them.
+//!
+//! S1: a slot is tried with the same bytes until its owner is known; an unclear answer is never taken for either
+//!     outcome.
+
+use super::codec::Nonce;
+use super::local::damaged_object;
+use super::names;
+use super::records::{Fence, RootId, RootSlot, WalSlot};
+use crate::bucket::{Bucket, SlotOutcome};
+use crate::error::{Result, StoreError};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// Longest wait between two tries of a slot whose outcome is unknown.
+const SETTLE_DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// Creates `key` with `bytes`, however long it takes; `failed` hears each failure.
+///
+/// Errors: only those that trying again cannot cure. Unavailability and refusals (keys rotate) are waited out.
+pub(crate) async fn settle(
+    bucket: &Bucket,
+    key: &str,
+    bytes: &Bytes,
+    nonce: &Nonce,
+    failed: impl Fn(&StoreError),
+) -> Result<SlotOutcome> {
+    let mut delay = Duration::from_millis(50);
+    loop {
+        match bucket.create_slot(key, bytes.clone(), nonce).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) if is_passing(&error) => failed(&error),
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(SETTLE_DELAY_MAX);
+    }
+}
+
+/// Whether waiting may cure the error.
+pub(crate) fn is_passing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(_) | StoreError::Refused(_) | StoreError::NoSpace(_))
+}
+
+/// Reads `key` and decodes it; bytes that do not decode are read once more, so that a reply damaged on the way is not
+/// taken for a damaged object.
+///
+/// Requests: one GET, two when the first was damaged.
+pub(crate) async fn read_record<T>(
+    bucket: &Bucket,
+    key: &str,
+    decode: impl Fn(&Bytes) -> Result<T>,
+) -> Result<T> {
+    match decode(&bucket.get(key).await?) {
+        Err(StoreError::Corruption(_)) => decode(&bucket.get(key).await?),
+        outcome => outcome,
+    }
+}
+
+pub(crate) async fn read_root_slot(bucket: &Bucket, id: RootId) -> Result<RootSlot> {
+    let key = names::root(id.epoch, id.slot);
+    read_record(bucket, &key, |bytes| decode_root_slot(&key, bytes, id)).await
+}
+
+/// Reads a root slot's bytes and checks that they belong where they stand.
+pub(crate) fn decode_root_slot(key: &str, bytes: &[u8], id: RootId) -> Result<RootSlot> {
+    let slot = RootSlot::decode(bytes).map_err(|e| damaged_object(key, &e))?;
+    let stands = match &slot {
+        RootSlot::Claim(claim) => RootId { epoch: claim.epoch, slot: 0 },
+        RootSlot::Root(root) => root.id,
+        RootSlot::Fence(_) => id,
+    };
+    if stands != id {
+        return Err(misplaced(key));
+    }
+    Ok(slot)
+}
+
+pub(crate) fn decode_wal_slot(key: &str, bytes: &[u8], epoch: u64, chunk: u64) -> Result<WalSlot> {
+    let slot = WalSlot::decode(bytes).map_err(|e| damaged_object(key, &e))?;
+    match &slot {
+        WalSlot::Chunk(c) if (c.epoch, c.chunk) != (epoch, chunk) => Err(misplaced(key)),
+        _ => Ok(slot),
+    }
+}
+
+fn misplaced(key: &str) -> StoreError {
+    StoreError::Corruption(format!(
+        "{key} in the bucket holds the record of another slot: objects were renamed or copied over each other"
+    ))
+}
+
+/// The numbers of the existing slots of `root/<epoch>/`, ascending.
+pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u64>> {
+    let objects = bucket.list(&names::root_dir(epoch), None).await?;
+    Ok(objects
+        .iter()
+        .filter_map(|o| names::parse_slot(names::ROOT_DIR, &o.key))
+        .map(|(_, slot)| slot)
+        .collect())
+}
+
+/// Who fenced whom, for messages.
+pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
+    StoreError::Fenced(format!(
+        "this server (epoch {epoch}) no longer owns the database in the bucket: epoch {} of server '{}' took it \
+         over. Nothing more is written here; stop this server, or connect to the other one",
+        fence.by_epoch, fence.by_server
+    ))
+}

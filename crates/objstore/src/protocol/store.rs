@@ -1,0 +1,430 @@
+//! The facade: one open database in one bucket, as the C ABI (crate `objstore-ffi`) and the tests use it.
+//!
+//! RocksDB's file system tells what happens to MANIFEST and WAL; committing threads ask whether they must wait. Table
+//! files have a facade of their own, [`Files`].
+//!
+//! Threads: every method may be called from any thread that is not one of a tokio runtime.
+
+use super::open::{self, Options};
+use super::publisher::Publisher;
+use super::records::{Alive, RootId, RootSlot};
+use super::shared::{Shared, State};
+use super::slots::read_root_slot;
+use super::trim::Trimmer;
+use super::{alive, shipper};
+use crate::client;
+use crate::config::{Durability, StoreConfig};
+use crate::error::{Result, StoreError};
+use crate::files::Files;
+use crate::log::LogFn;
+use crate::stats::{Stats, read};
+use parking_lot::Mutex;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+/// An open database: this process owns its epoch until it is closed or fenced.
+pub struct Store {
+    shared: Arc<Shared>,
+    was_restored: bool,
+    runtime: Mutex<Option<Runtime>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Held open: the lock of the local directory.
+    lock: File,
+}
+
+/// The numbers of one store, named as in `atoll_store_stats` of objstore.h.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)]
+pub struct StoreStats {
+    pub epoch: u64,
+    pub requests_get: u64,
+    pub requests_put: u64,
+    pub requests_head: u64,
+    pub requests_list: u64,
+    pub requests_delete: u64,
+    pub request_retries: u64,
+    pub request_errors: u64,
+    pub bytes_downloaded: u64,
+    pub bytes_uploaded: u64,
+    pub cache_bytes_used: u64,
+    pub cache_hits: u64,
+    pub cache_misses: u64,
+    pub cache_evictions: u64,
+    pub cache_corruptions: u64,
+    pub upload_backlog_files: u64,
+    pub upload_backlog_bytes: u64,
+    pub publish_lag_ms: u64,
+    pub wal_lag_ms: u64,
+    pub wal_lag_bytes: u64,
+    pub roots_published: u64,
+    pub wal_chunks_shipped: u64,
+    pub files: u64,
+    pub files_bytes: u64,
+    pub fenced: bool,
+    pub trim_disabled: bool,
+    pub database_uuid: String,
+    pub last_error: String,
+}
+
+impl Store {
+    /// Connects to the bucket of `config`, claims the database, restores the local directory when it is absent.
+    ///
+    /// Errors: `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h says.
+    pub fn open(config: &StoreConfig, log: LogFn) -> Result<Arc<Self>> {
+        let bucket = client::connect(config, Arc::new(Stats::default()))?;
+        open::open(config, bucket, log, Options::default())
+    }
+
+    pub(crate) fn start(shared: Arc<Shared>, runtime: Runtime, lock: File, was_restored: bool) -> Arc<Self> {
+        let (trimmer, trim) = Trimmer::new(&shared);
+        let publisher = Publisher::new(shared.clone(), trimmer);
+        let tasks = vec![
+            runtime.spawn(shipper::run(shared.clone())),
+            runtime.spawn(publisher.run()),
+            runtime.spawn(trim),
+            runtime.spawn(watch(shared.clone())),
+        ];
+        let (runtime, tasks) = (Mutex::new(Some(runtime)), Mutex::new(tasks));
+        Arc::new(Self { shared, was_restored, runtime, tasks, lock })
+    }
+
+    /// Waits at most `timeout` until all that is local is in the bucket, then marks the owner as gone.
+    ///
+    /// Errors: `Unavailable` when something stayed unpublished, `Fenced`; the store is closed all the same.
+    pub fn close(&self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        let published = self.publish(timeout);
+        self.shared.state.lock().closing = true;
+        self.shared.wake_all();
+        let Some(runtime) = self.runtime.lock().take() else {
+            return Ok(());
+        };
+        // Even after a publish that used up the time, a second is left to end in order.
+        let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+        let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());
+        runtime.block_on(async {
+            let _ = tokio::time::timeout(rest, self.end(tasks)).await;
+        });
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        // The directory is free for the next owner, even while somebody still holds this store.
+        let _ = self.lock.unlock();
+        published
+    }
+
+    async fn end(&self, tasks: Vec<JoinHandle<()>>) {
+        let shared = &self.shared;
+        // What the tasks still wait for is not worth more than a moment: publish() has had its time.
+        let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        if tokio::time::timeout(Duration::from_millis(800), futures_util::future::join_all(tasks))
+            .await
+            .is_err()
+        {
+            aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        }
+        shared.files.stop().await;
+        if !shared.path.is_fenced() {
+            // A hint that cannot be written only makes the next owner wait a few seconds.
+            let _ = alive::show(&shared.bucket, &hint(shared, u64::MAX, true)).await;
+        }
+    }
+
+    /// Whether open() rebuilt the local directory from the bucket.
+    pub fn was_restored(&self) -> bool {
+        self.was_restored
+    }
+
+    /// The table files.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.shared.files
+    }
+
+    /// The first `length` bytes of MANIFEST `number` are durable.
+    pub fn manifest_synced(&self, number: u64, length: u64) {
+        let mut state = self.shared.lock();
+        let known = state.manifests.entry(number).or_insert(0);
+        *known = (*known).max(length);
+        if state.current == Some(number) {
+            state.set_dirty();
+            self.shared.wake_publisher.notify_one();
+        }
+    }
+
+    /// CURRENT names MANIFEST `number`.
+    pub fn current_set(&self, number: u64) {
+        let mut state = self.shared.lock();
+        state.current = Some(number);
+        state.opened_at.get_or_insert_with(Instant::now);
+        state.set_dirty();
+        drop(state);
+        self.shared.wake_all();
+    }
+
+    /// A MANIFEST edit that later WAL bytes depend on has been made (gate G8).
+    pub fn note_ddl(&self) {
+        let mut state = self.shared.lock();
+        let position = state.wal.position();
+        self.shared.note_ddl(&mut state, position);
+    }
+
+    /// RocksDB has created WAL `number`.
+    pub fn wal_created(&self, number: u64) {
+        let mut state = self.shared.lock();
+        state.wal.created(number);
+        self.shared.sync_path(&state);
+    }
+
+    /// WAL `number` has `length` bytes. A few atomics; takes the lock for the first bytes of a WAL only.
+    pub fn wal_appended(&self, number: u64, length: u64) {
+        if !self.shared.path.appended(number, length) {
+            let mut state = self.shared.lock();
+            state.wal.appended(number, length);
+            self.shared.sync_path(&state);
+        }
+    }
+
+    /// The first `length` bytes of WAL `number` are durable.
+    pub fn wal_synced(&self, number: u64, length: u64) {
+        let mut state = self.shared.lock();
+        state.wal.synced(number, length);
+        self.shared.sync_path(&state);
+        let is_much = state.wal.uncut_bytes() > self.shared.tuning.ship_bytes;
+        drop(state);
+        if is_much && self.shared.path.durability() != Durability::Local {
+            self.shared.wake_shipper.notify_one();
+        }
+    }
+
+    /// WAL `number` will not grow beyond `length`.
+    pub fn wal_closed(&self, number: u64, length: u64) {
+        let mut state = self.shared.lock();
+        state.wal.closed(number, length);
+        self.shared.sync_path(&state);
+    }
+
+    /// RocksDB no longer needs WAL `number`.
+    pub fn wal_deleted(&self, number: u64) {
+        let mut state = self.shared.lock();
+        if let Some(position) = state.wal.deleted(number) {
+            self.shared.note_ddl(&mut state, position);
+        }
+        state.set_dirty();
+        drop(state);
+        self.shared.wake_publisher.notify_one();
+    }
+
+    /// WAL bytes appended by this process so far.
+    pub fn wal_position(&self) -> u64 {
+        self.shared.path.position()
+    }
+
+    /// Waits until the bucket covers the WAL up to `position` and every MANIFEST edit noted before.
+    ///
+    /// Errors: `Fenced`, `Unavailable` after `timeout`, `Interrupted` at close.
+    pub fn wait_shipped(&self, position: u64, timeout: Duration) -> Result<()> {
+        let path = &self.shared.path;
+        let ddl = path.ddl_noted();
+        if !path.is_fenced() && path.is_covered(position, ddl) {
+            return Ok(());
+        }
+        self.want(position, ddl);
+        self.wait(timeout, "the bucket has not taken the last commits", |_| path.is_covered(position, ddl))
+    }
+
+    /// What a commit does before it is acknowledged; see `atoll_store_after_commit` in objstore.h.
+    pub fn after_commit(&self, position: u64, timeout: Duration) -> Result<()> {
+        let path = &self.shared.path;
+        if path.is_fenced() {
+            return self.shared.check_fence();
+        }
+        match path.durability() {
+            Durability::Local => Ok(()),
+            Durability::Sync => self.wait_shipped(position, timeout),
+            Durability::Async if path.is_within_bounds() => Ok(()),
+            Durability::Async => {
+                self.want(position, path.ddl_noted());
+                self.wait(timeout, "the bucket lags more behind than atoll's limits allow", |_| {
+                    path.durability() == Durability::Local || path.is_within_bounds()
+                })
+            }
+        }
+    }
+
+    /// Publishes everything that is local now, MANIFEST, table files and WAL.
+    ///
+    /// Errors: as `wait_shipped`.
+    pub fn publish(&self, timeout: Duration) -> Result<()> {
+        self.shared.check_fence()?;
+        let path = &self.shared.path;
+        let (ticket, position, ddl) = {
+            let mut state = self.shared.lock();
+            if state.current.is_none() {
+                // RocksDB has not been opened: nothing is local.
+                return Ok(());
+            }
+            state.publish_asked += 1;
+            state.ship_wanted = state.ship_wanted.max(state.wal.position());
+            (state.publish_asked, state.wal.position(), path.ddl_noted())
+        };
+        self.shared.wake_all();
+        self.wait(timeout, "the bucket has not taken everything that is local", |state| {
+            state.publish_done >= ticket && path.is_covered(position, ddl)
+        })
+    }
+
+    /// `Err(Fenced)` with the winner once a newer owner has closed this epoch. One atomic load.
+    pub fn may_write(&self) -> Result<()> {
+        self.shared.check_fence()
+    }
+
+    /// Changes durability and the limits of the lag.
+    pub fn set_durability(&self, durability: Durability, lag_max: Duration, lag_bytes_max: u64) {
+        self.shared.path.set_durability(durability, lag_max, lag_bytes_max);
+        self.shared.wake_all();
+    }
+
+    /// All numbers of this store.
+    pub fn stats(&self) -> StoreStats {
+        let (shared, path) = (&self.shared, &self.shared.path);
+        let counters = shared.bucket.stats();
+        let (files, files_bytes) = shared.files.totals();
+        let dirty_since = shared.state.lock().dirty_since;
+        StoreStats {
+            epoch: shared.epoch,
+            requests_get: read(&counters.requests_get),
+            requests_put: read(&counters.requests_put),
+            requests_head: read(&counters.requests_head),
+            requests_list: read(&counters.requests_list),
+            requests_delete: read(&counters.requests_delete),
+            request_retries: read(&counters.request_retries),
+            request_errors: read(&counters.request_errors),
+            bytes_downloaded: read(&counters.bytes_downloaded),
+            bytes_uploaded: read(&counters.bytes_uploaded),
+            cache_bytes_used: read(&counters.cache_bytes_used),
+            cache_hits: read(&counters.cache_hits),
+            cache_misses: read(&counters.cache_misses),
+            cache_evictions: read(&counters.cache_evictions),
+            cache_corruptions: read(&counters.cache_corruptions),
+            upload_backlog_files: read(&counters.upload_backlog_files),
+            upload_backlog_bytes: read(&counters.upload_backlog_bytes),
+            publish_lag_ms: dirty_since.map_or(0, |since| since.elapsed().as_millis() as u64),
+            wal_lag_ms: path.lag().as_millis() as u64,
+            wal_lag_bytes: path.lag_bytes(),
+            roots_published: read(&counters.roots_published),
+            wal_chunks_shipped: read(&counters.wal_chunks_shipped),
+            files,
+            files_bytes,
+            fenced: path.is_fenced(),
+            trim_disabled: counters.trim_disabled.load(Ordering::Relaxed),
+            database_uuid: shared.db_uuid.clone(),
+            last_error: counters.last_error(),
+        }
+    }
+
+    /// Asks shipper and publisher not to wait for their intervals.
+    fn want(&self, position: u64, ddl: u64) {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        state.ship_wanted = state.ship_wanted.max(position);
+        if shared.path.ddl_published() < ddl {
+            state.publish_asked += 1;
+            state.set_dirty();
+            shared.wake_publisher.notify_one();
+        }
+        drop(state);
+        shared.wake_shipper.notify_one();
+    }
+
+    fn wait(&self, timeout: Duration, what: &str, is_done: impl Fn(&State) -> bool) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.shared.state.lock();
+        loop {
+            if let Some(fenced) = &state.fenced {
+                return Err(fenced.clone());
+            }
+            if is_done(&state) {
+                return Ok(());
+            }
+            if state.closing {
+                return Err(StoreError::Interrupted("the store is being closed".to_owned()));
+            }
+            // Ages move without any event: look again at least this often.
+            let look_again = (Instant::now() + Duration::from_millis(50)).min(deadline);
+            if self.shared.changed.wait_until(&mut state, look_again).timed_out()
+                && Instant::now() >= deadline
+            {
+                return Err(self.late(timeout, what));
+            }
+        }
+    }
+
+    fn late(&self, timeout: Duration, what: &str) -> StoreError {
+        let last_error = self.shared.bucket.stats().last_error();
+        let because =
+            if last_error.is_empty() { String::new() } else { format!(". Last error: {last_error}") };
+        let lag = self.shared.path.lag();
+        StoreError::Unavailable(format!(
+            "{what} within {} ms; it is {} bytes and {} ms behind. Nothing is lost locally{because}",
+            timeout.as_millis(),
+            self.shared.path.lag_bytes(),
+            lag.as_millis()
+        ))
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// The process dies here: tasks end where they are, nothing is written any more.
+    pub(crate) fn kill(&self) {
+        self.shared.state.lock().closing = true;
+        if let Some(runtime) = self.runtime.lock().take() {
+            runtime.shutdown_timeout(Duration::from_secs(10));
+        }
+        self.lock.unlock().unwrap();
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Drop for Store {
+    /// Without close() this is a crash: nothing is flushed, the tasks end where they are.
+    fn drop(&mut self) {
+        self.shared.state.lock().closing = true;
+        if let Some(runtime) = self.runtime.lock().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
+    Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed }
+}
+
+/// Shows that this owner lives, and notices a fence even when nothing is written.
+async fn watch(shared: Arc<Shared>) {
+    let mut counter = 0;
+    while !shared.is_ending() {
+        tokio::time::sleep(shared.tuning.alive_interval).await;
+        counter += 1;
+        notice_fence(&shared).await;
+        if shared.is_ending() {
+            return;
+        }
+        if let Err(error) = alive::show(&shared.bucket, &hint(&shared, counter, false)).await {
+            shared.report("writing the liveness hint", &error);
+        }
+    }
+}
+
+/// The slot behind our last root is empty, being written by us, or a fence.
+async fn notice_fence(shared: &Shared) {
+    let id = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
+    if let Ok(RootSlot::Fence(fence)) = read_root_slot(&shared.bucket, id).await {
+        shared.fenced_by(&fence);
+    }
+}

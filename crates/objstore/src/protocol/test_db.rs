@@ -1,0 +1,437 @@
+//! A pretend RocksDB for the protocol's tests: two families, a WAL, a MANIFEST, table files; and a model to compare with.
+//!
+//! Every commit writes one key into both families in one WAL record, so half a transaction is visible as a difference
+//! between them. A flush of one family writes its whole content up to a sequence number into one file and replaces the
+//! family's former file. Files look like RocksDB's by name only.
+
+use super::open::{Options, open};
+use super::shared::Tuning;
+use super::store::Store;
+use crate::bucket::Bucket;
+use crate::config::{Durability, StoreConfig};
+use crate::crc::crc32c;
+use crate::error::{Result, StoreError};
+use crate::log::silent;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const WAIT: Duration = Duration::from_secs(20);
+const RECORD_BYTES: usize = 32;
+pub(crate) const FAMILIES: u64 = 2;
+
+/// Short intervals, so that a test does in milliseconds what a server does in seconds.
+pub(crate) fn quick() -> Tuning {
+    Tuning {
+        ship_interval: Duration::from_millis(2),
+        ship_bytes: 200,
+        chunk_bytes_max: 100,
+        publish_interval: Duration::from_millis(3),
+        settle_after_open: Duration::ZERO,
+        alive_interval: Duration::from_millis(20),
+        alive_patience: Duration::from_millis(1000),
+        full_map_every: 5,
+        manifest_chunks_max: 7,
+        roots_kept: 3,
+        ..Tuning::default()
+    }
+}
+
+pub(crate) fn config(dir: &Path, server: &str, durability: Durability) -> StoreConfig {
+    StoreConfig {
+        local_dir: dir.join("db"),
+        cache_dir: dir.join("cache"),
+        server_id: server.to_owned(),
+        durability,
+        take_over: true,
+        lag_max: Duration::from_secs(5),
+        ..StoreConfig::default()
+    }
+}
+
+pub(crate) fn open_store(config: &StoreConfig, bucket: &Bucket, tuning: Tuning) -> Result<Arc<Store>> {
+    open(config, bucket.clone(), silent(), Options { tuning, ..Options::default() })
+}
+
+/// A directory for one test; in memory where the machine has that, because every publish syncs files.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Runs one future to its end, for tests that look into the bucket.
+pub(crate) fn block<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// What a family holds.
+pub(crate) type Content = BTreeMap<u64, u64>;
+
+/// Commit n of the history wrote `commits[n-1]`: (families as bits, key, value).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Model {
+    pub(crate) commits: Vec<(u64, u64, u64)>,
+}
+
+impl Model {
+    pub(crate) fn content_at(&self, seq: u64, family: u64) -> Content {
+        let commits = self.commits.iter().take(seq as usize);
+        commits
+            .filter(|(families, _, _)| families >> family & 1 == 1)
+            .map(|(_, key, value)| (*key, *value))
+            .collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Family {
+    /// Table file and the sequence number it holds everything up to.
+    file: Option<u64>,
+    flushed: u64,
+}
+
+/// The pretend database, open.
+pub(crate) struct Db {
+    pub(crate) store: Arc<Store>,
+    dir: PathBuf,
+    families: BTreeMap<u64, Family>,
+    content: BTreeMap<u64, Content>,
+    pub(crate) last_seq: u64,
+    next_number: u64,
+    manifest: (u64, File, u64),
+    wal: (u64, File, u64),
+    /// WAL number -> highest sequence number in it.
+    wals: BTreeMap<u64, u64>,
+}
+
+impl Db {
+    /// Opens like RocksDB: reads CURRENT, MANIFEST and WALs, then writes a new MANIFEST and a new WAL.
+    ///
+    /// `flush`: recovered WALs are flushed and deleted; otherwise they are kept.
+    pub(crate) fn open(store: Arc<Store>, dir: &Path, flush: bool) -> Self {
+        let dir = dir.join("db");
+        let mut found = Found::read(&store, &dir);
+        let number = found.next_number;
+        let wals = std::mem::take(&mut found.wals);
+        let manifest_path = dir.join(format!("MANIFEST-{number:06}"));
+        let wal_number = number + 1;
+        let mut db = Self {
+            manifest: (number, File::create(manifest_path).unwrap(), 0),
+            wal: (wal_number, File::create(dir.join(format!("{wal_number:06}.log"))).unwrap(), 0),
+            store,
+            dir,
+            families: found.families,
+            content: found.content,
+            last_seq: found.last_seq,
+            next_number: number + 2,
+            wals,
+        };
+        db.store.wal_created(wal_number);
+        db.wals.insert(wal_number, db.last_seq);
+        db.write_manifest_start();
+        if flush {
+            for family in db.families.keys().copied().collect::<Vec<_>>() {
+                db.flush_family(family);
+            }
+            db.delete_obsolete_wals();
+        }
+        db
+    }
+
+    fn write_manifest_start(&mut self) {
+        for (family, state) in self.families.clone() {
+            self.edit(&format!("family {family}"));
+            if let Some(file) = state.file {
+                self.edit(&format!("file {family} {file} {}", state.flushed));
+            }
+        }
+        let min = self.min_wal();
+        self.edit(&format!("wal {min}"));
+        fs::write(self.dir.join("CURRENT"), format!("MANIFEST-{:06}\n", self.manifest.0)).unwrap();
+        self.store.current_set(self.manifest.0);
+    }
+
+    /// A new MANIFEST, as RocksDB writes when the old one is long.
+    pub(crate) fn roll_manifest(&mut self) {
+        let number = self.number();
+        let old = self.manifest.0;
+        let path = self.dir.join(format!("MANIFEST-{number:06}"));
+        self.manifest = (number, File::create(path).unwrap(), 0);
+        self.write_manifest_start();
+        let _ = fs::remove_file(self.dir.join(format!("MANIFEST-{old:06}")));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    fn edit(&mut self, line: &str) {
+        let (number, file, length) = &mut self.manifest;
+        writeln!(file, "{line}").unwrap();
+        *length += line.len() as u64 + 1;
+        self.store.manifest_synced(*number, *length);
+    }
+
+    /// DDL: a family that later commits may write to (gate G8).
+    pub(crate) fn create_family(&mut self, family: u64) {
+        self.families.entry(family).or_default();
+        self.content.entry(family).or_default();
+        self.edit(&format!("family {family}"));
+        self.store.note_ddl();
+    }
+
+    pub(crate) fn current_manifest(&self) -> u64 {
+        self.manifest.0
+    }
+
+    pub(crate) fn families(&self) -> Vec<u64> {
+        self.families.keys().copied().collect()
+    }
+
+    /// One transaction; returns the position to wait for.
+    pub(crate) fn commit(&mut self, model: &mut Model, families: u64, key: u64, value: u64) -> u64 {
+        self.last_seq += 1;
+        model.commits.truncate(self.last_seq as usize - 1);
+        model.commits.push((families, key, value));
+        let (number, file, length) = &mut self.wal;
+        file.write_all(&record(self.last_seq, families, key, value)).unwrap();
+        *length += RECORD_BYTES as u64;
+        self.store.wal_appended(*number, *length);
+        self.wals.insert(*number, self.last_seq);
+        for family in 0..64 {
+            if families >> family & 1 == 1 {
+                self.content.get_mut(&family).unwrap().insert(key, value);
+            }
+        }
+        self.store.wal_position()
+    }
+
+    pub(crate) fn sync(&self) {
+        self.store.wal_synced(self.wal.0, self.wal.2);
+    }
+
+    /// New WAL, then the family's file, then the MANIFEST edit. False when fenced.
+    pub(crate) fn flush(&mut self, family: u64, close_first: bool) -> bool {
+        let number = self.number();
+        let old = (self.wal.0, self.wal.2);
+        self.wal = (number, File::create(self.dir.join(format!("{number:06}.log"))).unwrap(), 0);
+        self.store.wal_created(number);
+        if close_first {
+            self.store.wal_closed(old.0, old.1);
+        }
+        self.wals.insert(number, self.last_seq);
+        self.flush_family(family)
+    }
+
+    /// False when the store refuses the file, because this process is fenced.
+    fn flush_family(&mut self, family: u64) -> bool {
+        let file = self.number();
+        let path = self.dir.join(format!("{file:06}.sst"));
+        let bytes: Vec<u8> = self.content[&family]
+            .iter()
+            .flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()].concat())
+            .collect();
+        let mut bytes = bytes;
+        bytes.extend_from_slice(&self.last_seq.to_le_bytes());
+        bytes.extend_from_slice(&u64::from(crc32c(&bytes)).to_le_bytes());
+        fs::write(&path, bytes).unwrap();
+        match self.store.files().add_file(file, &path) {
+            Err(StoreError::Fenced(_)) => return false,
+            outcome => outcome.unwrap(),
+        }
+        let before = self.families.insert(family, Family { file: Some(file), flushed: self.last_seq });
+        self.edit(&format!("file {family} {file} {}", self.last_seq));
+        if let Some(old) = before.and_then(|family| family.file) {
+            self.store.files().remove_file(old).unwrap();
+        }
+        true
+    }
+
+    fn min_wal(&self) -> u64 {
+        let flushed = self.families.values().map(|family| family.flushed).min().unwrap_or(0);
+        let needed = |(number, last): &(&u64, &u64)| **last > flushed || **number == self.wal.0;
+        self.wals.iter().find(needed).map_or(self.wal.0, |(number, _)| *number)
+    }
+
+    pub(crate) fn delete_obsolete_wals(&mut self) {
+        let min = self.min_wal();
+        self.edit(&format!("wal {min}"));
+        let kept = self.wals.split_off(&min);
+        for number in std::mem::replace(&mut self.wals, kept).into_keys() {
+            let _ = fs::remove_file(self.dir.join(format!("{number:06}.log")));
+            self.store.wal_deleted(number);
+        }
+    }
+
+    /// Whether this is what the history gives at the last commit found.
+    pub(crate) fn matches(&self, model: &Model) -> bool {
+        self.last_seq <= model.commits.len() as u64
+            && self
+                .content
+                .iter()
+                .all(|(family, content)| *content == model.content_at(self.last_seq, *family))
+    }
+
+    /// Compares everything with the model; the message names what differs.
+    pub(crate) fn check(&self, model: &Model, context: &str) {
+        assert!(self.last_seq <= model.commits.len() as u64, "{context}: recovered more than was written");
+        for (family, content) in &self.content {
+            let expected = model.content_at(self.last_seq, *family);
+            assert_eq!(*content, expected, "{context}: family {family} at commit {}", self.last_seq);
+        }
+    }
+}
+
+/// What RocksDB finds on disk.
+#[derive(Default)]
+struct Found {
+    families: BTreeMap<u64, Family>,
+    content: BTreeMap<u64, Content>,
+    wals: BTreeMap<u64, u64>,
+    last_seq: u64,
+    next_number: u64,
+}
+
+impl Found {
+    fn read(store: &Store, dir: &Path) -> Self {
+        let mut found = Self::default();
+        let numbers: Vec<u64> =
+            fs::read_dir(dir).unwrap().filter_map(|e| number_of(&e.unwrap().path())).collect();
+        let known = store.files().list().into_iter().map(|(number, _)| number);
+        found.next_number = numbers.iter().copied().chain(known).max().unwrap_or(0) + 1;
+        let Ok(current) = fs::read_to_string(dir.join("CURRENT")) else {
+            found.families = (0..FAMILIES).map(|family| (family, Family::default())).collect();
+            found.content = (0..FAMILIES).map(|family| (family, Content::new())).collect();
+            return found;
+        };
+        let manifest = fs::read_to_string(dir.join(current.trim())).unwrap();
+        let mut min_wal = 0;
+        for line in manifest.lines() {
+            found.apply(line, &mut min_wal);
+        }
+        found.read_tables(store);
+        found.replay(dir, numbers, min_wal);
+        found
+    }
+
+    fn apply(&mut self, line: &str, min_wal: &mut u64) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |index: usize| words[index].parse::<u64>().unwrap();
+        match words[0] {
+            "family" => {
+                self.families.entry(number(1)).or_default();
+            }
+            "file" => {
+                self.families.insert(number(1), Family { file: Some(number(2)), flushed: number(3) });
+            }
+            "wal" => *min_wal = number(1),
+            other => panic!("MANIFEST line {other}"),
+        }
+    }
+
+    fn read_tables(&mut self, store: &Store) {
+        for (family, state) in &self.families {
+            let content = self.content.entry(*family).or_default();
+            if let Some(number) = state.file {
+                let bytes = read_table(store, number);
+                let length = bytes.len();
+                let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+                assert_eq!(word(length - 8), state.flushed);
+                content.extend((0..length / 16).map(|i| (word(i * 16), word(i * 16 + 8))));
+            }
+            self.last_seq = self.last_seq.max(state.flushed);
+        }
+    }
+
+    /// Point in time: stops at the first record that does not continue the sequence.
+    fn replay(&mut self, dir: &Path, mut numbers: Vec<u64>, min_wal: u64) {
+        numbers.sort_unstable();
+        numbers.retain(|number| *number >= min_wal && dir.join(format!("{number:06}.log")).exists());
+        let mut next: Option<u64> = None;
+        for number in numbers {
+            let bytes = fs::read(dir.join(format!("{number:06}.log"))).unwrap();
+            let mut last = 0;
+            for chunk in bytes.chunks_exact(RECORD_BYTES) {
+                let Some((seq, families, key, value)) = parse(chunk) else { break };
+                if next.is_some_and(|next| next != seq) {
+                    return;
+                }
+                next = Some(seq + 1);
+                last = seq;
+                for family in (0..64).filter(|family| families >> family & 1 == 1) {
+                    let state =
+                        self.families.get(&family).unwrap_or_else(|| panic!("G8: unknown family {family}"));
+                    if seq > state.flushed {
+                        self.content.entry(family).or_default().insert(key, value);
+                    }
+                }
+                self.last_seq = self.last_seq.max(seq);
+            }
+            self.wals.insert(number, last);
+        }
+    }
+}
+
+/// The content of a table file without its checksum; like RocksDB, reads again when a checksum is wrong.
+fn read_table(store: &Store, number: u64) -> Vec<u8> {
+    let file = store.files().open(number).unwrap_or_else(|e| panic!("I1: live file {number}: {e}"));
+    let mut bytes = vec![0; file.size() as usize];
+    let mut failed = String::new();
+    for attempt in 0..30 {
+        match file.read(0, &mut bytes, attempt > 0) {
+            Ok(length) => assert_eq!(length, bytes.len(), "I1: file {number}"),
+            Err(error @ StoreError::Unavailable(_)) => {
+                failed = error.to_string();
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+            Err(error) => panic!("I1: live file {number}: {error}"),
+        }
+        let content = bytes.len() - 8;
+        if bytes[content..] == u64::from(crc32c(&bytes[..content])).to_le_bytes() {
+            bytes.truncate(content);
+            return bytes;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("I1: file {number} cannot be read: {failed}")
+}
+
+fn number_of(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_prefix("MANIFEST-").or(name.split('.').next()).and_then(|digits| digits.parse().ok())
+}
+
+fn record(seq: u64, families: u64, key: u64, value: u64) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        [seq, families << 32 | key, value].iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend_from_slice(&crc32c(&bytes).to_le_bytes());
+    bytes.resize(RECORD_BYTES, 0xee);
+    bytes
+}
+
+fn parse(bytes: &[u8]) -> Option<(u64, u64, u64, u64)> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let is_good = crc32c(&bytes[..24]).to_le_bytes() == bytes[24..28];
+    is_good.then(|| (word(0), word(8) >> 32, word(8) & 0xffff_ffff, word(16)))
+}
+
+/// The machine is gone: the process and its directory.
+pub(crate) fn lose(db: Db, dir: &Path) {
+    crash(db);
+    let _ = fs::remove_dir_all(dir.join("db"));
+    let _ = fs::remove_dir_all(dir.join("cache"));
+}
+
+/// The process is gone; its directory stays.
+pub(crate) fn crash(db: Db) {
+    db.store.kill();
+}
+
+/// Whether the error is a fence.
+pub(crate) fn is_fenced<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(StoreError::Fenced(_)))
+}

@@ -1,0 +1,62 @@
+//! The numbers of one store: plain atomics, added with relaxed order, read by SHOW STATUS.
+//!
+//! The fields have the names of `atoll_store_stats` in engine/bridge/objstore.h. Gauges that another part
+//! can compute on demand (lag, files) are filled in by that part when a snapshot is taken.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Counters and gauges of one store.
+#[derive(Debug, Default)]
+#[allow(missing_docs)] // The names are the documentation; see objstore.h.
+pub struct Stats {
+    pub requests_get: AtomicU64,
+    pub requests_put: AtomicU64,
+    pub requests_head: AtomicU64,
+    pub requests_list: AtomicU64,
+    pub requests_delete: AtomicU64,
+    pub request_retries: AtomicU64,
+    pub request_errors: AtomicU64,
+    pub bytes_downloaded: AtomicU64,
+    pub bytes_uploaded: AtomicU64,
+    pub cache_bytes_used: AtomicU64,
+    pub cache_hits: AtomicU64,
+    pub cache_misses: AtomicU64,
+    pub cache_evictions: AtomicU64,
+    pub cache_corruptions: AtomicU64,
+    pub upload_backlog_files: AtomicU64,
+    pub upload_backlog_bytes: AtomicU64,
+    pub roots_published: AtomicU64,
+    pub wal_chunks_shipped: AtomicU64,
+    pub trim_disabled: AtomicBool,
+    last_error: Mutex<String>,
+}
+
+impl Stats {
+    /// Keeps `message` as the newest error for SHOW STATUS.
+    pub fn set_last_error(&self, message: &str) {
+        let mut last = self.last_error.lock();
+        last.clear();
+        last.push_str(message);
+    }
+
+    /// The newest error, or "".
+    pub fn last_error(&self) -> String {
+        self.last_error.lock().clone()
+    }
+}
+
+/// Adds `n` to a counter.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Subtracts `n` from a gauge, never below zero.
+pub(crate) fn sub(gauge: &AtomicU64, n: u64) {
+    let _ = gauge.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |v| Some(v.saturating_sub(n)));
+}
+
+/// Reads a counter or gauge.
+pub fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
