@@ -1,0 +1,131 @@
+// Loads, stores and varints on plain memory, for every folder that reads or writes stored bytes.
+//
+// Nothing here checks bounds unless it says so; callers check a whole region once and then load.
+// Atoll runs on little-endian machines only (the record formats of the server are little-endian).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "base/namespace.h"
+
+namespace atoll {
+
+static_assert(std::endian::native == std::endian::little);
+
+template <typename T>
+inline T load_le(const void *from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <typename T>
+inline void store_le(void *to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// Reads `length` (0 to 8) little-endian bytes as an unsigned number.
+inline uint64_t load_le_bytes(const uint8_t *from, size_t length) {
+  switch (length) {
+    case 1:
+      return from[0];
+    case 2:
+      return load_le<uint16_t>(from);
+    case 4:
+      return load_le<uint32_t>(from);
+    case 8:
+      return load_le<uint64_t>(from);
+    default:
+      break;
+  }
+  uint64_t value = 0;
+  for (size_t i = length; i-- > 0;) value = value << 8 | from[i];
+  return value;
+}
+
+inline void store_le_bytes(uint8_t *to, uint64_t value, size_t length) {
+  if (length == 4) return store_le(to, static_cast<uint32_t>(value));
+  if (length == 8) return store_le(to, value);
+  for (size_t i = 0; i < length; ++i, value >>= 8) to[i] = static_cast<uint8_t>(value);
+}
+
+// Reads `length` (1 to 8) big-endian bytes as an unsigned number.
+inline uint64_t load_be_bytes(const uint8_t *from, size_t length) {
+  if (length == 4) return __builtin_bswap32(load_le<uint32_t>(from));
+  if (length == 8) return __builtin_bswap64(load_le<uint64_t>(from));
+  uint64_t value = 0;
+  for (size_t i = 0; i < length; ++i) value = value << 8 | from[i];
+  return value;
+}
+
+inline void store_be_bytes(uint8_t *to, uint64_t value, size_t length) {
+  if (length == 4) return store_le(to, __builtin_bswap32(static_cast<uint32_t>(value)));
+  if (length == 8) return store_le(to, __builtin_bswap64(value));
+  for (size_t i = length; i-- > 0; value >>= 8) to[i] = static_cast<uint8_t>(value);
+}
+
+// memcpy that is fast for the widths columns have and allows a null source when `length` is 0.
+inline void copy_bytes(uint8_t *to, const uint8_t *from, size_t length) {
+  switch (length) {
+    case 0:
+      return;
+    case 1:
+      *to = *from;
+      return;
+    case 2:
+      std::memcpy(to, from, 2);
+      return;
+    case 3:
+      std::memcpy(to, from, 2);
+      to[2] = from[2];
+      return;
+    case 4:
+      std::memcpy(to, from, 4);
+      return;
+    case 8:
+      std::memcpy(to, from, 8);
+      return;
+    default:
+      std::memcpy(to, from, length);
+      return;
+  }
+}
+
+inline constexpr size_t kVarintBytesMax = 10;  // ceil(64 / 7)
+
+// Writes `value` as groups of 7 bits, lowest first, bit 7 set on all but the last; returns the length.
+inline size_t store_varint(uint8_t *to, uint64_t value) {
+  size_t length = 0;
+  while (value >= 0x80) {
+    to[length++] = static_cast<uint8_t>(value | 0x80);
+    value >>= 7;
+  }
+  to[length++] = static_cast<uint8_t>(value);
+  return length;
+}
+
+inline void append_varint(std::string *out, uint64_t value) {
+  uint8_t bytes[kVarintBytesMax];
+  out->append(reinterpret_cast<const char *>(bytes), store_varint(bytes, value));
+}
+
+// Reads a varint from [from, end). Returns its length, or 0 if it is cut, too long or not the
+// shortest form (each number has one form, so that stored bytes can be compared).
+inline size_t load_varint(const uint8_t *from, const uint8_t *end, uint64_t *value) {
+  uint64_t result = 0;
+  for (size_t i = 0; i < kVarintBytesMax && from + i < end; ++i) {
+    const uint64_t bits = from[i] & 0x7F;
+    if (i == kVarintBytesMax - 1 && bits > 1) return 0;
+    result |= bits << (7 * i);
+    if (from[i] & 0x80) continue;
+    if (i > 0 && bits == 0) return 0;
+    *value = result;
+    return i + 1;
+  }
+  return 0;
+}
+
+}  // namespace atoll

@@ -1,0 +1,67 @@
+// The result of every fallible call below the handler.
+//
+// A code names what the CALLER does next, not which library failed. Two failures that call for the
+// same reaction share a code; the message carries the detail, and context is added on the way up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/namespace.h"
+
+namespace atoll {
+
+// The numbers are part of the C ABI (engine/bridge/objstore.h): append only.
+enum class Code : uint8_t {
+  kOk = 0,
+  kNotFound = 1,     // No such row, table or object. Expected; never logged.
+  kDuplicate = 2,    // A unique key exists already. The statement decides.
+  kDeadlock = 3,     // The whole transaction must be rolled back, then may be retried.
+  kLockTimeout = 4,  // Another transaction holds the lock. The statement is rolled back.
+  kInterrupted = 5,  // KILL. The statement is rolled back.
+  kUnavailable = 6,  // The bucket did not answer in time. Nothing is damaged; retry later.
+  kNoSpace = 7,      // A disk or a quota is full. Nothing is damaged; free space, then retry.
+  kFenced = 8,       // A newer writer owns the bucket. Stop writing; never retry.
+  kReadOnly = 9,     // This server may not write here (see the message). Do not retry.
+  kInvalid = 10,     // The user asked for something that cannot be. Tell the user.
+  kCorruption = 11,  // Stored bytes broke a checksum or an invariant. Never retry, never ignore.
+  kBug = 12,         // The caller broke a contract. Fix the caller.
+};
+
+// A code and, unless it is kOk, a sentence for the user. Copying a kOk costs nothing.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message)
+      : code_(code), message_(std::make_shared<const std::string>(std::move(message))) {}
+
+  static Status Ok() { return Status(); }
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const char *message() const { return message_ ? message_->c_str() : ""; }
+
+  // The same code, with `context` in front of the message: "opening table t1: ...".
+  Status with(std::string_view context) const {
+    if (ok()) return *this;
+    return Status(code_, std::string(context) + ": " + message());
+  }
+
+ private:
+  Code code_ = Code::kOk;
+  std::shared_ptr<const std::string> message_;
+};
+
+// A short name for `code`, as shown in messages and tests.
+const char *code_name(Code code);
+
+}  // namespace atoll
+
+// Returns from the enclosing function when `expression` is not ok.
+#define ATOLL_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                         \
+    if (::atoll::Status status_ = (expression); !status_.ok()) return status_; \
+  } while (false)

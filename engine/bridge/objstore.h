@@ -1,0 +1,180 @@
+/* The C ABI of the Rust object layer (crates/objstore-ffi), the only way from C++ to the bucket.
+ *
+ * Overview. One `atoll_store` is one opened database in one bucket. RocksDB's files live in
+ * `local_dir`; the C++ file system (engine/cloudfs) tells the store what RocksDB does with them:
+ * table files finished and deleted, MANIFEST and WAL bytes made durable. The store uploads files,
+ * publishes roots, ships WAL chunks, and reads table files back through its part cache.
+ *
+ * Threads. Every function may be called from any thread at once, except open and close.
+ * Errors. Every `atoll_result` carries an atoll::Code (engine/base/status.h) and a sentence. No
+ * function unwinds into C++; a panic in Rust becomes kBug.
+ * Strings are NUL-terminated UTF-8 and copied before the call returns.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct atoll_store atoll_store;
+typedef struct atoll_file atoll_file;
+
+typedef struct {
+  uint8_t code; /* atoll::Code */
+  char message[1023];
+} atoll_result;
+
+enum { ATOLL_DURABILITY_LOCAL = 0, ATOLL_DURABILITY_ASYNC = 1, ATOLL_DURABILITY_SYNC = 2 };
+enum { ATOLL_LOG_INFO = 0, ATOLL_LOG_WARNING = 1, ATOLL_LOG_ERROR = 2 };
+
+typedef struct {
+  const char *url;        /* file:///absolute/path or s3://bucket/prefix */
+  const char *endpoint;   /* "" = the provider's own; host:port or http(s)://host:port */
+  const char *region;     /* "" = us-east-1 */
+  const char *access_key; /* "" = environment, profile or role credentials */
+  const char *secret_key;
+  const char *session_token;
+  const char *local_dir;  /* RocksDB's directory; may be absent: then restored from the bucket */
+  const char *cache_dir;  /* part cache */
+  const char *server_id;  /* for messages and the liveness hint, e.g. host:port:pid */
+  uint64_t cache_bytes;   /* disk budget of the part cache */
+  uint64_t lag_bytes_max; /* enforced lag of the bucket behind local commits */
+  uint32_t lag_ms_max;
+  uint32_t request_timeout_ms; /* one bucket request, first byte to last */
+  uint8_t durability;
+  uint8_t take_over;      /* 1: fence a live owner instead of refusing to open */
+  void (*log)(int level, const char *message); /* called from any thread; never re-enters */
+} atoll_store_config;
+
+/* Connects, probes conditional writes, reads or creates the database, claims a new epoch and
+ * fences the former ones; restores local_dir from the newest root when it is absent.
+ * Errors: kInvalid (configuration: name the variable and the next step), kUnavailable,
+ * kReadOnly (another live server owns the bucket, or no conditional writes), kCorruption.
+ * Requests: about 10 small ones; plus MANIFEST and WAL objects when restoring. */
+atoll_result atoll_store_open(const atoll_store_config *config, atoll_store **out);
+
+/* Waits at most timeout_ms until all that is local is published, marks the owner as gone, frees.
+ * Errors: kUnavailable if something stayed unpublished (the store is freed all the same). */
+atoll_result atoll_store_close(atoll_store *store, uint32_t timeout_ms);
+
+/* 1 when open() rebuilt local_dir from the bucket. */
+int atoll_store_was_restored(const atoll_store *store);
+
+/* ---- Table files (.sst, .blob). `number` is RocksDB's file number. ------------------------- */
+
+/* The finished, synced local file `path` is RocksDB's file `number`: queue its upload.
+ * Blocks: while the upload backlog exceeds its limit. Errors: kFenced, kInterrupted at close. */
+atoll_result atoll_store_add_file(atoll_store *store, uint64_t number, const char *path);
+
+/* Uploads a finished file that has no number yet (bulk load), keyed by its local path. */
+atoll_result atoll_store_stage_file(atoll_store *store, const char *path);
+
+/* RocksDB linked or renamed the staged file at `staged_path` to file `number` at `path`. When
+ * nothing was staged there, acts as add_file. */
+atoll_result atoll_store_bind_file(atoll_store *store, const char *staged_path, uint64_t number,
+                                   const char *path);
+
+/* Forgets a staged file that was never bound; its object is deleted. */
+void atoll_store_unstage_file(atoll_store *store, const char *staged_path);
+
+/* RocksDB no longer needs file `number`. The object is deleted after a root without it is published.
+ * The local file, if any, is deleted by the store. */
+atoll_result atoll_store_remove_file(atoll_store *store, uint64_t number);
+
+/* Size in bytes of file `number`; kNotFound if the store has no such file. No request. */
+atoll_result atoll_store_file_size(const atoll_store *store, uint64_t number, uint64_t *size);
+
+/* Calls `each(context, number, size)` for every known file. */
+void atoll_store_list_files(const atoll_store *store, void *context,
+                            void (*each)(void *context, uint64_t number, uint64_t size));
+
+atoll_result atoll_file_open(atoll_store *store, uint64_t number, atoll_file **out);
+void atoll_file_close(atoll_file *file);
+
+typedef struct {
+  uint64_t offset;
+  uint64_t length;
+  char *buffer;      /* caller's, `length` bytes */
+  uint64_t read;     /* out: fewer than length only at the end of the file */
+  atoll_result result;
+} atoll_read;
+
+/* Reads through local file, then part cache, then bucket.
+ * `refetch` != 0: a checksum above failed; drop cached parts of the range and read the bucket.
+ * Requests: one ranged GET per run of missing parts. Blocks: on the network, bounded by
+ * request_timeout_ms and retries. Errors: kUnavailable, kCorruption, kNotFound. */
+atoll_result atoll_file_read(atoll_file *file, uint64_t offset, uint64_t length, char *buffer,
+                             uint64_t *read, int refetch);
+
+/* The same for many ranges at once: runs whose gap is small are fetched in one GET, and GETs go
+ * out in parallel. Results are per read. */
+void atoll_file_read_many(atoll_file *file, atoll_read *reads, size_t count);
+
+/* Starts fetching [offset, offset+length) into the part cache; returns at once. */
+void atoll_file_prefetch(atoll_file *file, uint64_t offset, uint64_t length);
+
+/* ---- MANIFEST and WAL ------------------------------------------------------------------------ */
+
+/* The first `length` bytes of MANIFEST `number` are durable in local_dir. */
+void atoll_store_manifest_synced(atoll_store *store, uint64_t number, uint64_t length);
+/* CURRENT now names MANIFEST `number`; an unnamed MANIFEST is never published. */
+void atoll_store_current_set(atoll_store *store, uint64_t number);
+/* A MANIFEST edit that later WAL bytes depend on (family created or dropped, files ingested) has been
+ * made: WAL shipped from now on is replayed only over a root that contains it (gate G8). */
+void atoll_store_note_ddl(atoll_store *store);
+
+void atoll_store_wal_created(atoll_store *store, uint64_t number);
+/* The WAL `number` now has `length` bytes, not necessarily durable. */
+void atoll_store_wal_appended(atoll_store *store, uint64_t number, uint64_t length);
+/* The first `length` bytes of WAL `number` are durable locally and may be shipped. */
+void atoll_store_wal_synced(atoll_store *store, uint64_t number, uint64_t length);
+void atoll_store_wal_closed(atoll_store *store, uint64_t number, uint64_t length);
+void atoll_store_wal_deleted(atoll_store *store, uint64_t number);
+
+/* A position in the WAL stream of this process: bytes appended over all WALs so far. */
+uint64_t atoll_store_wal_position(const atoll_store *store);
+
+/* Waits until the bucket holds the WAL up to `position` and every MANIFEST edit noted before.
+ * Errors: kFenced, kUnavailable after timeout_ms. Used by durability=sync, by DDL, by tests. */
+atoll_result atoll_store_wait_shipped(atoll_store *store, uint64_t position, uint32_t timeout_ms);
+
+/* Called after each commit and DDL: with durability=async, waits while the bucket lags more than the
+ * limits allow, at most timeout_ms; with sync, waits for the caller's own bytes; with local, returns.
+ * Costs one atomic load when the lag is within bounds. Errors: kFenced, kUnavailable. */
+atoll_result atoll_store_after_commit(atoll_store *store, uint64_t position, uint32_t timeout_ms);
+
+/* Publishes everything that is local now: uploads done, root written. Errors: as wait_shipped. */
+atoll_result atoll_store_publish(atoll_store *store, uint32_t timeout_ms);
+
+/* kOk while this process may write; kFenced with the winner's epoch otherwise. One atomic load. */
+atoll_result atoll_store_may_write(const atoll_store *store);
+
+/* Changes what may change while running. */
+void atoll_store_set_cache_bytes(atoll_store *store, uint64_t bytes);
+void atoll_store_set_durability(atoll_store *store, uint8_t durability, uint32_t lag_ms_max,
+                                uint64_t lag_bytes_max);
+
+/* ---- Numbers ----------------------------------------------------------------------------------- */
+typedef struct {
+  uint64_t epoch;
+  uint64_t requests_get, requests_put, requests_head, requests_list, requests_delete;
+  uint64_t request_retries, request_errors;
+  uint64_t bytes_downloaded, bytes_uploaded;
+  uint64_t cache_bytes_used, cache_hits, cache_misses, cache_evictions, cache_corruptions;
+  uint64_t upload_backlog_files, upload_backlog_bytes;
+  uint64_t publish_lag_ms, wal_lag_ms, wal_lag_bytes;
+  uint64_t roots_published, wal_chunks_shipped;
+  uint64_t files, files_bytes;
+  uint8_t fenced, trim_disabled;
+  char database_uuid[40];
+  char last_error[512];
+} atoll_store_stats;
+
+void atoll_store_get_stats(const atoll_store *store, atoll_store_stats *out);
+
+#ifdef __cplusplus
+}
+#endif

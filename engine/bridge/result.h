@@ -1,0 +1,22 @@
+// Converts what the C ABI returns (bridge/objstore.h) to the Status of the C++ layers.
+#pragma once
+
+#include "base/status.h"
+#include "bridge/objstore.h"
+
+namespace atoll::bridge {
+
+inline bool ok(const atoll_result &result) { return result.code == static_cast<uint8_t>(Code::kOk); }
+
+// A code this side does not know (a newer library) is our own mistake: kBug, never success.
+inline Code to_code(const atoll_result &result) {
+  if (result.code > static_cast<uint8_t>(Code::kBug)) return Code::kBug;
+  return static_cast<Code>(result.code);
+}
+
+inline Status to_status(const atoll_result &result) {
+  if (ok(result)) return Status();
+  return Status(to_code(result), result.message);
+}
+
+}  // namespace atoll::bridge

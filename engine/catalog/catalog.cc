@@ -1,0 +1,387 @@
+// The catalog in memory and its changes. Bytes: record.h. Loading and repair: catalog_open.cc.
+#include "catalog/catalog.h"
+
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+
+#include "catalog/catalog_impl.h"
+
+namespace atoll::catalog {
+namespace {
+
+// Names the server gives to tables while it alters them.
+bool is_internal(std::string_view name) { return name.starts_with("#sql"); }
+
+uint64_t now_us() {
+  using std::chrono::duration_cast;
+  return static_cast<uint64_t>(
+      duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+Status no_such_table(std::string_view database, std::string_view name) {
+  return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
+}
+
+// Sorted by family and start; ranges that touch become one.
+std::vector<Doomed::Range> merged_ranges(const std::vector<Doomed> &all) {
+  std::vector<Doomed::Range> ranges;
+  for (const Doomed &doomed : all) ranges.insert(ranges.end(), doomed.ranges.begin(), doomed.ranges.end());
+  std::sort(ranges.begin(), ranges.end(), [](const Doomed::Range &a, const Doomed::Range &b) {
+    return std::tie(a.family_id, a.begin) < std::tie(b.family_id, b.begin);
+  });
+  std::vector<Doomed::Range> merged;
+  for (Doomed::Range &range : ranges) {
+    const bool touches =
+        !merged.empty() && merged.back().family_id == range.family_id && range.begin <= merged.back().end;
+    if (touches) {
+      merged.back().end = std::max(merged.back().end, range.end);
+    } else {
+      merged.push_back(std::move(range));
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+bool SchemaVersion::operator==(const SchemaVersion &other) const {
+  const auto same = [](const codec::PastColumn &a, const codec::PastColumn &b) {
+    return a.id == b.id && a.kind == b.kind && a.length == b.length && a.nullable == b.nullable;
+  };
+  return version == other.version &&
+         std::equal(columns.begin(), columns.end(), other.columns.begin(), other.columns.end(), same);
+}
+
+std::string qualified_name(std::string_view database, std::string_view name) {
+  std::string text("`");
+  return text.append(database).append("`.`").append(name).append("`");
+}
+
+// ---- Impl: pieces of a change -------------------------------------------------------------------
+
+Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync) {
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::TransactionDBWriteOptimizations plain;
+  plain.skip_concurrency_control = true;  // the catalog's own mutex orders its writers
+  return lsm::from_rocksdb(database->db(lsm::Side::kMain)->Write(options, plain, batch))
+      .with("writing the catalog");
+}
+
+void Catalog::Impl::put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value) {
+  // Errors of a batch in memory (too large) come back from write().
+  (void)batch->Put(database->catalog_family()->handle(), key, value);
+}
+
+void Catalog::Impl::remove(rocksdb::WriteBatch *batch, const std::string &key) {
+  (void)batch->Delete(database->catalog_family()->handle(), key);
+}
+
+void Catalog::Impl::put_table(rocksdb::WriteBatch *batch, const TableDef &table) {
+  put(batch, table_key(RecordKind::kTable, table.id), encode(table));
+}
+
+void Catalog::Impl::put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed) {
+  doomed->number = meta.next_doomed++;
+  put(batch, doomed_key(doomed->number), encode(*doomed));
+  put(batch, meta_key(), encode(meta));
+}
+
+// Deletes the ranges, then their records. Not under change_mutex: deleting may wait for the disk, and nobody
+// else knows these ranges.
+Status Catalog::Impl::reclaim(const std::vector<Doomed> &all) {
+  for (const Doomed::Range &range : merged_ranges(all)) {
+    lsm::Family *family = database->find_family(range.family_id);
+    if (family == nullptr) continue;  // went with its family
+    ATOLL_RETURN_IF_ERROR(database->delete_range(family, range.begin, range.end));
+  }
+  rocksdb::WriteBatch batch;
+  for (const Doomed &doomed : all) remove(&batch, doomed_key(doomed.number));
+  return write(&batch, false);
+}
+
+TablePtr Catalog::Impl::find(std::string_view database_name, std::string_view name) const {
+  const std::shared_lock lock(mutex);
+  const auto it = by_name.find(name_key(database_name, name));
+  return it == by_name.end() ? nullptr : it->second;
+}
+
+TablePtr Catalog::Impl::find(uint32_t table_id) const {
+  const std::shared_lock lock(mutex);
+  const auto it = by_id.find(table_id);
+  return it == by_id.end() ? nullptr : it->second;
+}
+
+// Puts a stored definition in place of an older one (null: none).
+TablePtr Catalog::Impl::install(const TableDef &table, const TablePtr &former) {
+  auto fresh = std::make_shared<const TableDef>(table);
+  const std::unique_lock lock(mutex);
+  if (former) by_name.erase(name_key(former->database, former->name));
+  by_name[name_key(table.database, table.name)] = fresh;
+  by_id[table.id] = fresh;
+  ++generation;
+  return fresh;
+}
+
+void Catalog::Impl::forget(const TableDef &table) {
+  const std::unique_lock lock(mutex);
+  by_name.erase(name_key(table.database, table.name));
+  by_id.erase(table.id);
+  auto_increments.erase(table.id);
+  statistics.erase(table.id);
+  dirty_statistics.erase(table.id);
+  ++generation;
+}
+
+// ---- Tables -------------------------------------------------------------------------------------
+
+Catalog::Catalog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Catalog::~Catalog() = default;
+
+TablePtr Catalog::find(std::string_view database, std::string_view name) const {
+  return impl_->find(database, name);
+}
+
+TablePtr Catalog::find(uint32_t table_id) const { return impl_->find(table_id); }
+
+std::vector<TablePtr> Catalog::list(std::string_view database) const {
+  std::vector<TablePtr> tables;
+  const std::shared_lock lock(impl_->mutex);
+  if (database.empty()) {
+    for (const auto &[key, table] : impl_->by_name) tables.push_back(table);
+    return tables;
+  }
+  const std::string start = name_key(database, "");
+  for (auto it = impl_->by_name.lower_bound(start); it != impl_->by_name.end(); ++it) {
+    if (it->second->database != database) break;
+    tables.push_back(it->second);
+  }
+  return tables;
+}
+
+uint64_t Catalog::generation() const {
+  const std::shared_lock lock(impl_->mutex);
+  return impl_->generation;
+}
+
+Status Catalog::create(TableDef *def, bool own_family) {
+  const auto exists = [&] {
+    return Status(Code::kDuplicate,
+                  "the table " + qualified_name(def->database, def->name) + " exists already");
+  };
+  if (impl_->find(def->database, def->name)) return exists();
+  lsm::Family *family = impl_->database->shared_family();
+  const bool own = own_family && !def->logical_only;
+  // The family comes first (C2), and outside the mutex: it may wait for the bucket.
+  if (own) ATOLL_RETURN_IF_ERROR(impl_->database->create_family(def->compression, &family));
+
+  Status status;
+  {
+    const std::lock_guard lock(impl_->change_mutex);
+    status = impl_->find(def->database, def->name) ? exists() : impl_->store_new(def, family, own);
+  }
+  // After a failed write the row may be on disk all the same, so the family must stay: opening reconciles.
+  if (status.code() == Code::kDuplicate && own) impl_->database->drop_family(family->id());
+  return status;
+}
+
+Status Catalog::Impl::store_new(TableDef *def, lsm::Family *family, bool own) {
+  TableDef table = *def;
+  table.id = meta.next_id++;
+  table.own_family = own;
+  table.family_id = table.logical_only ? 0 : family->id();
+  table.prefix = own || table.logical_only ? 0 : table.id;
+  if (table.created_us == 0) table.created_us = now_us();
+  rocksdb::WriteBatch batch;
+  put(&batch, meta_key(), encode(meta));
+  put_table(&batch, table);
+  ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  install(table, nullptr);
+  *def = std::move(table);
+  return Status::Ok();
+}
+
+Status Catalog::update(const TableDef &def) {
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr former = impl_->find(def.id);
+  if (!former) return no_such_table(def.database, def.name);
+  if (former->database != def.database || former->name != def.name)
+    return Status(Code::kBug, "update() cannot rename " + qualified_name(former->database, former->name));
+  rocksdb::WriteBatch batch;
+  impl_->put_table(&batch, def);
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  impl_->install(def, former);
+  return Status::Ok();
+}
+
+Status Catalog::rename(std::string_view database, std::string_view name, std::string_view new_database,
+                       std::string_view new_name) {
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr former = impl_->find(database, name);
+  if (!former) return no_such_table(database, name);
+  if (impl_->find(new_database, new_name))
+    return Status(Code::kDuplicate,
+                  "the table " + qualified_name(new_database, new_name) + " exists already");
+  TableDef table = *former;
+  table.database = new_database;
+  table.name = new_name;
+  table.former_name = is_internal(new_name) ? std::string(name) : std::string();
+  rocksdb::WriteBatch batch;
+  impl_->put_table(&batch, table);
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  impl_->install(table, former);
+  return Status::Ok();
+}
+
+Status Catalog::finish_interrupted_alters(size_t *put_back) {
+  *put_back = 0;
+  for (const TablePtr &table : list("")) {
+    if (!is_internal(table->name)) continue;
+    const std::string &former = table->former_name;
+    if (!former.empty() && !is_internal(former) && !find(table->database, former)) {
+      ATOLL_RETURN_IF_ERROR(rename(table->database, table->name, table->database, former));
+      ++*put_back;
+    } else if (table->name.starts_with("#sql-")) {
+      ATOLL_RETURN_IF_ERROR(drop(table->database, table->name));
+    }  // else #sqlx-: half of an EXCHANGE PARTITION, whose rows stand nowhere else
+  }
+  return Status::Ok();
+}
+
+Status Catalog::drop(std::string_view database, std::string_view name) {
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr table = impl_->find(database, name);
+  if (!table) return no_such_table(database, name);
+  const bool shared = !table->own_family && !table->logical_only;
+  Doomed doomed;
+  rocksdb::WriteBatch batch;
+  impl_->remove(&batch, table_key(RecordKind::kTable, table->id));
+  impl_->remove(&batch, table_key(RecordKind::kAutoIncrement, table->id));
+  impl_->remove(&batch, table_key(RecordKind::kStatistics, table->id));
+  if (shared) {
+    doomed.ranges.push_back(table_range(*table));
+    impl_->put_doomed(&batch, &doomed);
+  }
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  impl_->forget(*table);
+  if (table->own_family) impl_->database->drop_family(table->family_id);
+  if (shared) impl_->pending.push_back(std::move(doomed));
+  return Status::Ok();
+}
+
+Status Catalog::truncate(std::string_view database, std::string_view name, TablePtr *out) {
+  const TablePtr seen = impl_->find(database, name);
+  if (!seen) return no_such_table(database, name);
+  lsm::Family *family = nullptr;
+  if (seen->own_family) ATOLL_RETURN_IF_ERROR(impl_->database->create_family(seen->compression, &family));
+
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr former = impl_->find(seen->id);
+  // The caller holds the table exclusively; should it be gone all the same, the new family must go too.
+  if (!former || former->own_family != seen->own_family) {
+    if (family != nullptr) impl_->database->drop_family(family->id());
+    return no_such_table(database, name);
+  }
+  TableDef table = *former;
+  if (table.logical_only) {
+    *out = former;
+    return Status::Ok();
+  }
+  return impl_->replace_data(former, std::move(table), family, out);
+}
+
+Status Catalog::move_to_own_family(uint32_t table_id, TablePtr *out) {
+  const TablePtr seen = impl_->find(table_id);
+  if (!seen) return Status(Code::kNotFound, "the table is not in the catalog");
+  if (seen->own_family || seen->logical_only) {
+    *out = seen;
+    return Status::Ok();
+  }
+  lsm::Family *family = nullptr;
+  ATOLL_RETURN_IF_ERROR(impl_->database->create_family(seen->compression, &family));
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr former = impl_->find(table_id);
+  if (!former || former->own_family) {
+    impl_->database->drop_family(family->id());
+    return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
+  }
+  return impl_->replace_data(former, *former, family, out);
+}
+
+// Stores `table` with new, empty data: `family` as its own, or (nullptr) a new prefix in the shared one.
+// Requires: change_mutex held.
+Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::Family *family,
+                                   TablePtr *out) {
+  Doomed doomed;
+  rocksdb::WriteBatch batch;
+  if (family != nullptr) {
+    table.own_family = true;
+    table.family_id = family->id();
+    table.prefix = 0;
+  } else {
+    table.prefix = meta.next_id++;
+  }
+  if (former->own_family) {
+    put(&batch, meta_key(), encode(meta));
+  } else {
+    doomed.ranges.push_back(table_range(*former));
+    put_doomed(&batch, &doomed);
+  }
+  put_table(&batch, table);
+  remove(&batch, table_key(RecordKind::kAutoIncrement, table.id));
+  remove(&batch, table_key(RecordKind::kStatistics, table.id));
+  ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  {
+    const std::unique_lock lock(mutex);
+    auto_increments.erase(table.id);
+    statistics.erase(table.id);
+    dirty_statistics.erase(table.id);
+  }
+  *out = install(table, former);
+  if (former->own_family) database->drop_family(former->family_id);
+  if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
+  return Status::Ok();
+}
+
+Status Catalog::drop_indexes(uint32_t table_id, const std::vector<std::string> &names,
+                             const TableDef &new_def) {
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr former = impl_->find(table_id);
+  if (!former) return no_such_table(new_def.database, new_def.name);
+  if (former->id != new_def.id || former->database != new_def.database || former->name != new_def.name)
+    return Status(Code::kBug,
+                  "drop_indexes() cannot rename " + qualified_name(former->database, former->name));
+  Doomed doomed;
+  for (const std::string &name : names) {
+    for (const IndexDef &index : former->indexes)
+      if (index.name == name) doomed.ranges.push_back(index_range(*former, index.ordinal));
+  }
+  rocksdb::WriteBatch batch;
+  impl_->put_table(&batch, new_def);
+  if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  impl_->install(new_def, former);
+  if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
+  return Status::Ok();
+}
+
+Status Catalog::reclaim() {
+  std::vector<Doomed> taken;
+  {
+    const std::lock_guard lock(impl_->change_mutex);
+    taken.swap(impl_->pending);
+  }
+  if (taken.empty()) return Status::Ok();
+  const Status status = impl_->reclaim(taken);
+  if (!status.ok()) {
+    const std::lock_guard lock(impl_->change_mutex);
+    impl_->pending.insert(impl_->pending.end(), taken.begin(), taken.end());
+  }
+  return status;
+}
+
+}  // namespace atoll::catalog

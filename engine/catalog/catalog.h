@@ -1,0 +1,153 @@
+// Table definitions, ids and schema versions, stored in the database itself (the catalog family), so that
+// a bucket alone is enough to serve every table. Cached in memory whole: lookups make no I/O.
+//
+// Record formats: docs/internals/formats-catalog.md. One row of the catalog = one logical object.
+//
+// Invariants
+//   C1  A table id, index ordinal or column id is never used twice (within server, table, table).
+//   C2  A family exists before the catalog row that names it, and goes after that row is gone (gate G7).
+//   C3  Every change of a definition is one atomic, synced write.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "codec/row_codec.h"
+#include "lsm/database.h"
+
+namespace atoll::catalog {
+
+// An index as stored. The primary key (or the hidden one) always has ordinal 1... of the table's choosing;
+// ordinals grow and are never reused.
+struct IndexDef {
+  std::string name;  // "PRIMARY", user's name, or "" for the hidden primary key
+  uint16_t ordinal = 0;
+  bool unique = false;
+  bool building = false;  // ADD INDEX not finished: invisible, dropped at open
+  bool operator==(const IndexDef &) const = default;
+};
+
+// How rows of one schema version are laid out (codec::RowCodec).
+struct SchemaVersion {
+  uint32_t version = 1;
+  std::vector<codec::PastColumn> columns;
+  bool operator==(const SchemaVersion &other) const;
+};
+
+// Everything about one physical table: a table, or one partition ("t#P#p0").
+struct TableDef {
+  uint32_t id = 0;
+  std::string database;  // as in the file name (encoded, e.g. "db@002d1")
+  std::string name;      // as in the file name; partitions with #P#..., temporary copies #sql-...
+  uint32_t family_id = 0;
+  uint32_t prefix = 0;  // first 4 key bytes: 0 in a family of its own
+  bool own_family = false;
+  lsm::Compression compression;
+  bool compression_explicit = false;
+  bool hidden_primary_key = false;
+  uint32_t next_column_id = 1;
+  uint16_t next_ordinal = 1;
+  std::vector<IndexDef> indexes;        // [0] is the primary (or hidden) key
+  std::vector<uint32_t> column_ids;     // by field number of stored columns (see handler/table_share.h)
+  std::vector<SchemaVersion> versions;  // ascending; the last one is current
+  std::string frm;                      // frm image; empty for partitions and #sql- copies without one
+  std::string par;                      // .par image of a partitioned table's logical entry
+  bool logical_only = false;            // the partitioned table itself: frm and par, no data
+  uint64_t created_us = 0;
+  // While the server keeps a table aside under an internal name (#sql-backup-..., during ALTER): what it was
+  // called. Needed when the server's own DDL log is lost with the machine.
+  std::string former_name;
+
+  bool operator==(const TableDef &) const = default;
+};
+
+using TablePtr = std::shared_ptr<const TableDef>;
+
+struct DatabaseDef {
+  std::string name;     // directory name
+  std::string options;  // content of db.opt
+  bool operator==(const DatabaseDef &) const = default;
+};
+
+// A file the server keeps beside the .frm and we keep a copy of: triggers (.TRG, .TRN).
+struct SideFile {
+  std::string database, file_name, content;
+  bool operator==(const SideFile &) const = default;
+};
+
+class Catalog {
+ public:
+  // Loads everything. Drops half-built indexes and reconciles families. Errors: kCorruption.
+  static Status open(lsm::Database *database, std::unique_ptr<Catalog> *out);
+  ~Catalog();
+
+  // nullptr: no such table. No I/O.
+  TablePtr find(std::string_view database, std::string_view name) const;
+  TablePtr find(uint32_t table_id) const;
+  std::vector<TablePtr> list(std::string_view database) const;  // "" = all
+  uint64_t generation() const;                                  // grows with each change
+
+  // Gives the table an id, a family (own when asked) and a prefix, and stores it. `def` is completed in
+  // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
+  Status create(TableDef *def, bool own_family);
+  // Replaces the stored definition. Errors: kNotFound, and as create().
+  Status update(const TableDef &def);
+  Status rename(std::string_view database, std::string_view name, std::string_view new_database,
+                std::string_view new_name);
+  // After a rebuild from the bucket: an ALTER that was cut off leaves its old table whole and no copy behind.
+  // *put_back: how many tables got their name again.
+  Status finish_interrupted_alters(size_t *put_back);
+  // Removes the row; one synced write. The rows' space is reclaimed by reclaim().
+  // Errors: kNotFound, and as create().
+  Status drop(std::string_view database, std::string_view name);
+  // New empty data under the same name: new prefix or family, same definition. *out: the new definition.
+  Status truncate(std::string_view database, std::string_view name, TablePtr *out);
+  // Gives a table that lives in the shared family (and is still empty) a family of its own.
+  Status move_to_own_family(uint32_t table_id, TablePtr *out);
+  // Removes indexes from the definition; their entries go with reclaim().
+  Status drop_indexes(uint32_t table_id, const std::vector<std::string> &names, const TableDef &new_def);
+
+  // Range-deletes what dropped and truncated tables and dropped indexes left, neighbours in one range. Called
+  // by the background thread each second; free when nothing is left. What fails is kept for the next call,
+  // and over a restart. Errors: those of lsm::Database::delete_range.
+  Status reclaim();
+
+  // AUTO_INCREMENT: the next value to give out, as committed. 0: none stored.
+  uint64_t auto_increment(uint32_t table_id) const;
+  // The key/value to put into a transaction's own batch (catalog family), so that the counter commits with
+  // the rows; call auto_increment_committed() after the commit.
+  static std::string auto_increment_key(uint32_t table_id);
+  static std::string auto_increment_value(uint64_t next);
+  // Counters only grow here: transactions may commit in another order than they reserved values. What is
+  // stored is the last committer's value, so at open the handler also looks at the largest value in the
+  // index.
+  void auto_increment_committed(uint32_t table_id, uint64_t next);
+  Status set_auto_increment(uint32_t table_id, uint64_t next);  // ALTER, TRUNCATE: at once, durable
+
+  // Row counts for the optimizer, kept across restarts; approximate. Written lazily.
+  void set_statistics(uint32_t table_id, std::string blob);
+  std::string statistics(uint32_t table_id) const;
+  Status write_statistics();  // those set since the last call; not synced
+
+  // Databases and side files, so that an empty data directory can be rebuilt.
+  Status put_database(const DatabaseDef &def);  // no write when unchanged
+  Status drop_database(std::string_view name);
+  std::vector<DatabaseDef> databases() const;
+  Status put_side_file(const SideFile &file);  // empty content = remove; no write when unchanged
+  std::vector<SideFile> side_files() const;
+
+ private:
+  struct Impl;
+  explicit Catalog(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atoll::catalog

@@ -1,0 +1,106 @@
+// A crash between any two steps of a change: the reopened catalog holds the definition from before or from
+// after, and no litter.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "catalog/catalog_fixture.h"
+
+namespace atoll::catalog {
+namespace {
+
+struct CrashCase {
+  const char *name;
+  bool own_family;
+  std::function<Status(Catalog *, const TableDef &)> change;
+};
+
+using CatalogCreateCrashTest = CatalogTest;
+
+class CatalogCrashTest : public CatalogTest, public testing::WithParamInterface<CrashCase> {};
+
+// The operation is cut before its first, second, ... step until it comes through whole. Whatever the cut, the
+// reopened catalog holds the definition from before or from after, and no litter.
+TEST_P(CatalogCrashTest, leaves_the_old_or_the_new_definition_and_no_litter) {
+  const CrashCase &tested = GetParam();
+  int cut = 0;
+  for (bool crashed = true; crashed; ++cut) {
+    ASSERT_LT(cut, 50);
+    crashed = false;
+    const std::string name = "t" + std::to_string(cut);
+    const TableDef before = create(name, tested.own_family);
+    fill(before);
+    database_->crash_before_step(cut);
+    try {
+      ASSERT_TRUE(tested.change(catalog_.get(), before).ok());
+    } catch (const Crash &) {
+      crashed = true;
+    }
+    database_->crash_before_step(-1);
+    const TablePtr in_memory = catalog_->find(before.id);
+    reopen();
+    check_whole();  // reopening has reclaimed everything already
+    const TablePtr after = catalog_->find(before.id);
+    if (after && *after == before) {
+      EXPECT_TRUE(crashed);
+      EXPECT_FALSE(keys(database_->find_family(before.family_id)).empty()) << "the table lost its rows";
+    } else if (!crashed) {
+      EXPECT_EQ(after == nullptr, in_memory == nullptr);
+    }
+  }
+  EXPECT_GT(cut, 1);
+}
+
+TEST_F(CatalogCreateCrashTest, a_crash_in_create_leaves_the_table_or_nothing) {
+  for (const bool own : {false, true}) {
+    bool crashed = true;
+    for (int cut = 0; crashed; ++cut) {
+      ASSERT_LT(cut, 50);
+      TableDef table = definition((own ? "o" : "s") + std::to_string(cut));
+      database_->crash_before_step(cut);
+      try {
+        ASSERT_TRUE(catalog_->create(&table, own).ok());
+        crashed = false;
+      } catch (const Crash &) {
+      }
+      database_->crash_before_step(-1);
+      reopen();
+      check_whole();
+      EXPECT_EQ(catalog_->find("d", table.name) != nullptr, !crashed);
+    }
+  }
+}
+
+Status drop(Catalog *catalog, const TableDef &table) {
+  ATOLL_RETURN_IF_ERROR(catalog->drop(table.database, table.name));
+  return catalog->reclaim();
+}
+
+Status truncate(Catalog *catalog, const TableDef &table) {
+  TablePtr out;
+  ATOLL_RETURN_IF_ERROR(catalog->truncate(table.database, table.name, &out));
+  return catalog->reclaim();
+}
+
+Status move(Catalog *catalog, const TableDef &table) {
+  TablePtr out;
+  return catalog->move_to_own_family(table.id, &out);
+}
+
+Status drop_index(Catalog *catalog, const TableDef &table) {
+  TableDef without = table;
+  without.indexes.pop_back();
+  ATOLL_RETURN_IF_ERROR(catalog->drop_indexes(table.id, {table.indexes.back().name}, without));
+  return catalog->reclaim();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Operations, CatalogCrashTest,
+    testing::Values(CrashCase{"drop_shared", false, drop}, CrashCase{"drop_own", true, drop},
+                    CrashCase{"truncate_shared", false, truncate}, CrashCase{"truncate_own", true, truncate},
+                    CrashCase{"move", false, move}, CrashCase{"drop_index_shared", false, drop_index},
+                    CrashCase{"drop_index_own", true, drop_index}),
+    [](const auto &info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace atoll::catalog

@@ -1,0 +1,72 @@
+// What Catalog hides: its state and the pieces its changes are made of.
+//
+// Locks: change_mutex orders changes and is held while they are written; mutex guards the maps and is held
+// for moments only. Order: change_mutex, then mutex.
+#pragma once
+
+#include <rocksdb/write_batch.h>
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/record.h"
+
+namespace atoll::catalog {
+
+// `database`.`name`, for messages.
+std::string qualified_name(std::string_view database, std::string_view name);
+
+// Names are file names, so '/' separates.
+inline std::string name_key(std::string_view database, std::string_view name) {
+  std::string key(database);
+  return key.append(1, '/').append(name);
+}
+
+struct Catalog::Impl {
+  lsm::Database *database = nullptr;
+
+  std::mutex change_mutex;
+  Meta meta;                    // by change_mutex
+  std::vector<Doomed> pending;  // by change_mutex: ranges still to be deleted
+
+  mutable std::shared_mutex mutex;  // guards everything below
+  std::map<std::string, TablePtr> by_name;
+  std::map<uint32_t, TablePtr> by_id;
+  std::map<uint32_t, uint64_t> auto_increments;
+  std::map<uint32_t, std::string> statistics;
+  std::set<uint32_t> dirty_statistics;
+  std::map<std::string, std::string> databases;  // name -> db.opt
+  std::map<std::string, SideFile> side_files;    // name_key
+  uint64_t generation = 1;
+
+  Status write(rocksdb::WriteBatch *batch, bool sync);
+  void put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value);
+  void remove(rocksdb::WriteBatch *batch, const std::string &key);
+  void put_table(rocksdb::WriteBatch *batch, const TableDef &table);
+  void put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed);
+  Status reclaim(const std::vector<Doomed> &all);
+
+  TablePtr find(std::string_view database_name, std::string_view name) const;
+  TablePtr find(uint32_t table_id) const;
+  TablePtr install(const TableDef &table, const TablePtr &former);
+  void forget(const TableDef &table);
+  Status store_new(TableDef *def, lsm::Family *family, bool own);
+  Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out);
+
+  // catalog_open.cc
+  Status load();
+  Status load_record(std::string_view key, std::string_view value);
+  Status load_table(std::string_view key, std::string_view value);
+  Status load_table_value(RecordKind kind, std::string_view key, std::string_view value);
+  Status check();
+  void remove_orphans(rocksdb::WriteBatch *batch);
+  Status drop_half_built(rocksdb::WriteBatch *batch);
+  Status repair();
+};
+
+}  // namespace atoll::catalog

@@ -1,0 +1,161 @@
+// Loading the catalog, and repairing what a crash left between two steps of a change.
+#include <rocksdb/iterator.h>
+
+#include <algorithm>
+
+#include "catalog/catalog_impl.h"
+
+namespace atoll::catalog {
+
+Status Catalog::open(lsm::Database *database, std::unique_ptr<Catalog> *out) {
+  auto impl = std::make_unique<Impl>();
+  impl->database = database;
+  ATOLL_RETURN_IF_ERROR(impl->load().with("loading the catalog"));
+  ATOLL_RETURN_IF_ERROR(impl->check().with("loading the catalog"));
+  ATOLL_RETURN_IF_ERROR(impl->repair().with("repairing the catalog"));
+  out->reset(new Catalog(std::move(impl)));
+  return Status::Ok();
+}
+
+Status Catalog::Impl::load() {
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  options.total_order_seek = true;
+  const std::unique_ptr<rocksdb::Iterator> rows(
+      database->db(lsm::Side::kMain)->NewIterator(options, database->catalog_family()->handle()));
+  for (rows->SeekToFirst(); rows->Valid(); rows->Next())
+    ATOLL_RETURN_IF_ERROR(load_record(rows->key().ToStringView(), rows->value().ToStringView()));
+  return lsm::from_rocksdb(rows->status());
+}
+
+Status Catalog::Impl::load_record(std::string_view key, std::string_view value) {
+  if (key.empty()) return Status(Code::kCorruption, "a record without a key");
+  switch (static_cast<RecordKind>(key[0])) {
+    case RecordKind::kMeta:
+      return decode(value, &meta).with("the counters");
+    case RecordKind::kTable:
+      return load_table(key, value);
+    case RecordKind::kAutoIncrement:
+    case RecordKind::kStatistics:
+      return load_table_value(static_cast<RecordKind>(key[0]), key, value);
+    case RecordKind::kDatabase:
+      return decode_blob(value, &databases[std::string(key.substr(1))])
+          .with("the database `" + std::string(key.substr(1)) + "`");
+    case RecordKind::kSideFile: {
+      SideFile file;
+      ATOLL_RETURN_IF_ERROR(parse_side_file_key(key, &file.database, &file.file_name));
+      ATOLL_RETURN_IF_ERROR(
+          decode_blob(value, &file.content).with("the file " + file.database + "/" + file.file_name));
+      side_files[name_key(file.database, file.file_name)] = std::move(file);
+      return Status::Ok();
+    }
+    case RecordKind::kDoomed: {
+      Doomed doomed;
+      ATOLL_RETURN_IF_ERROR(parse_doomed_key(key, &doomed.number));
+      ATOLL_RETURN_IF_ERROR(decode(value, &doomed).with("a range to delete"));
+      pending.push_back(std::move(doomed));
+      return Status::Ok();
+    }
+  }
+  return Status(Code::kCorruption, "a record of unknown kind (written by a newer release?)");
+}
+
+Status Catalog::Impl::load_table(std::string_view key, std::string_view value) {
+  uint32_t id = 0;
+  ATOLL_RETURN_IF_ERROR(parse_table_key(key, &id));
+  TableDef table;
+  const Status status = decode(value, &table);
+  if (!status.ok()) return status.with("the table with id " + std::to_string(id));
+  const std::string name = qualified_name(table.database, table.name);
+  if (table.id != id)
+    return Status(Code::kCorruption, "the record of table " + name + " stands under another id");
+  const auto fresh = std::make_shared<const TableDef>(std::move(table));
+  if (!by_name.emplace(name_key(fresh->database, fresh->name), fresh).second)
+    return Status(Code::kCorruption, "two records name the table " + name);
+  by_id[id] = fresh;
+  return Status::Ok();
+}
+
+Status Catalog::Impl::load_table_value(RecordKind kind, std::string_view key, std::string_view value) {
+  uint32_t id = 0;
+  ATOLL_RETURN_IF_ERROR(parse_table_key(key, &id));
+  const std::string owner = "the table with id " + std::to_string(id);
+  if (kind == RecordKind::kAutoIncrement)
+    return decode_number(value, &auto_increments[id]).with("the AUTO_INCREMENT value of " + owner);
+  // Statistics are only advice: a broken record is as good as none.
+  if (!decode_blob(value, &statistics[id]).ok()) statistics.erase(id);
+  return Status::Ok();
+}
+
+// What must hold between records.
+Status Catalog::Impl::check() {
+  for (const auto &[id, table] : by_id) {
+    const std::string name = qualified_name(table->database, table->name);
+    if (id == 0 || id >= meta.next_id || table->prefix >= meta.next_id)
+      return Status(Code::kCorruption, "the table " + name + " has an id or prefix that was never given out");
+    if (table->logical_only) continue;
+    // Fails closed: without its family the table would look empty.
+    if (database->find_family(table->family_id) == nullptr)
+      return Status(Code::kCorruption, "the table " + name + " lives in column family " +
+                                           std::to_string(table->family_id) +
+                                           ", which the database does not have");
+    if (table->own_family ? table->prefix != 0 : table->prefix == 0)
+      return Status(Code::kCorruption, "the table " + name + " has a wrong key prefix");
+  }
+  for (const Doomed &doomed : pending)
+    if (doomed.number >= meta.next_doomed)
+      return Status(Code::kCorruption, "a range to delete has a number that was never given out");
+  return Status::Ok();
+}
+
+// AUTO_INCREMENT values and statistics that a late transaction wrote for a table dropped meanwhile.
+void Catalog::Impl::remove_orphans(rocksdb::WriteBatch *batch) {
+  const auto remove_from = [&](auto *map, RecordKind kind) {
+    std::erase_if(*map, [&](const auto &entry) {
+      if (by_id.contains(entry.first)) return false;
+      remove(batch, table_key(kind, entry.first));
+      return true;
+    });
+  };
+  remove_from(&auto_increments, RecordKind::kAutoIncrement);
+  remove_from(&statistics, RecordKind::kStatistics);
+}
+
+// Takes indexes whose building did not finish out of their definitions and notes their ranges.
+Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
+  for (auto &[id, table] : by_id) {
+    const auto is_building = [](const IndexDef &index) { return index.building; };
+    if (std::none_of(table->indexes.begin(), table->indexes.end(), is_building)) continue;
+    if (is_building(table->indexes.front()))
+      return Status(Code::kCorruption, "the primary key of table " +
+                                           qualified_name(table->database, table->name) +
+                                           " is marked as half built");
+    TableDef whole = *table;
+    Doomed doomed;
+    for (const IndexDef &index : whole.indexes)
+      if (index.building) doomed.ranges.push_back(index_range(whole, index.ordinal));
+    std::erase_if(whole.indexes, is_building);
+    put_table(batch, whole);
+    put_doomed(batch, &doomed);
+    pending.push_back(std::move(doomed));
+    table = std::make_shared<const TableDef>(std::move(whole));
+    by_name[name_key(table->database, table->name)] = table;
+  }
+  return Status::Ok();
+}
+
+Status Catalog::Impl::repair() {
+  rocksdb::WriteBatch batch;
+  remove_orphans(&batch);
+  ATOLL_RETURN_IF_ERROR(drop_half_built(&batch));
+  if (batch.Count() > 0) ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  std::set<uint32_t> families;
+  for (const auto &[id, table] : by_id)
+    if (table->own_family) families.insert(table->family_id);
+  database->reconcile_families([&](uint32_t id) { return families.contains(id); });
+  // What cannot be reclaimed now (bucket or disk trouble) stays noted; the background thread repeats it.
+  if (!pending.empty() && reclaim(pending).ok()) pending.clear();
+  return Status::Ok();
+}
+
+}  // namespace atoll::catalog

@@ -1,0 +1,84 @@
+// The bytes of catalog rows: keys and values <-> structures. Pure; no RocksDB.
+//
+// Formats: docs/internals/formats-catalog.md. Every value is
+//   version (1 byte, = 1) | crc32c of the payload (4 bytes LE) | payload
+// and every payload is a fixed sequence of little-endian integers and strings (u32 length, bytes).
+//
+// Invariants
+//   R1  decode(encode(x)) == x for every x.
+//   R2  A value that decode accepts is used to its last byte: no trailing bytes, no unknown enum value, no
+//       flag outside 0 and 1. Anything else is kCorruption; decode never reads outside its input.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "catalog/catalog.h"
+
+namespace atoll::catalog {
+
+// First byte of every key of the catalog family.
+enum class RecordKind : char {
+  kAutoIncrement = 'A',  // | table id: next value to give out
+  kDatabase = 'D',       // | name: db.opt
+  kSideFile = 'F',       // | database '/' file name: content
+  kMeta = 'M',           // counters
+  kStatistics = 'S',     // | table id: blob of the handler
+  kTable = 'T',          // | table id: TableDef
+  kDoomed = 'X',         // | number: key ranges to delete (Doomed)
+};
+
+struct Meta {
+  uint32_t next_id = 1;  // table ids and prefixes come from one sequence
+  uint64_t next_doomed = 1;
+  bool operator==(const Meta &) const = default;
+};
+
+// Key ranges whose owner is gone from the catalog, not yet range-deleted. Written in the batch that removes
+// the owner, so that a crash cannot leak the space.
+struct Doomed {
+  struct Range {
+    uint32_t family_id = 0;
+    std::string begin, end;  // end exclusive
+    bool operator==(const Range &) const = default;
+  };
+  uint64_t number = 0;
+  std::vector<Range> ranges;
+  bool operator==(const Doomed &) const = default;
+};
+
+// crc32c (Castagnoli), the polynomial RocksDB uses as well.
+uint32_t crc32c(std::string_view bytes);
+
+std::string meta_key();
+std::string table_key(RecordKind kind, uint32_t table_id);  // kTable, kAutoIncrement, kStatistics
+std::string doomed_key(uint64_t number);
+std::string database_key(std::string_view name);
+std::string side_file_key(std::string_view database, std::string_view file_name);
+// The table id in a key made by table_key(). Errors: kCorruption.
+Status parse_table_key(std::string_view key, uint32_t *table_id);
+Status parse_doomed_key(std::string_view key, uint64_t *number);
+// Errors: kCorruption.
+Status parse_side_file_key(std::string_view key, std::string *database, std::string *file_name);
+
+std::string encode(const Meta &meta);
+std::string encode(const TableDef &table);
+std::string encode(const Doomed &doomed);
+std::string encode_blob(std::string_view blob);  // kDatabase, kSideFile, kStatistics
+std::string encode_number(uint64_t number);      // kAutoIncrement
+
+// Errors: kCorruption, with what is wrong; the caller adds whose record it was.
+Status decode(std::string_view value, Meta *out);
+Status decode(std::string_view value, TableDef *out);
+Status decode(std::string_view value, Doomed *out);
+Status decode_blob(std::string_view value, std::string *out);
+Status decode_number(std::string_view value, uint64_t *out);
+
+// Keys of the table's rows and index entries as [begin, end). Requires: the table has data.
+Doomed::Range table_range(const TableDef &table);
+Doomed::Range index_range(const TableDef &table, uint16_t ordinal);
+
+}  // namespace atoll::catalog

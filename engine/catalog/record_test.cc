@@ -1,0 +1,188 @@
+// Encoding of catalog rows: round trips of random definitions, and refusal of everything that is not one.
+#include "catalog/record.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+namespace atoll::catalog {
+namespace {
+
+uint32_t seed() {
+  const char *given = std::getenv("ATOLL_TEST_SEED");
+  return given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device()();
+}
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  uint64_t below(uint64_t bound) { return std::uniform_int_distribution<uint64_t>(0, bound - 1)(engine_); }
+  uint64_t any() { return engine_() >> below(64); }
+  bool coin() { return below(2) == 1; }
+  std::string bytes(size_t length_max) {
+    std::string text(below(length_max + 1), '\0');
+    for (char &byte : text) byte = static_cast<char>(below(256));
+    return text;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+TableDef random_table(Random *random) {
+  TableDef table;
+  table.id = static_cast<uint32_t>(random->any());
+  table.database = random->bytes(64);
+  table.name = random->bytes(64);
+  table.family_id = static_cast<uint32_t>(random->any());
+  table.prefix = static_cast<uint32_t>(random->any());
+  table.own_family = random->coin();
+  table.compression = {static_cast<lsm::Algorithm>(random->below(4)),
+                       static_cast<int>(random->below(30)) - 5};
+  table.compression_explicit = random->coin();
+  table.hidden_primary_key = random->coin();
+  table.next_column_id = static_cast<uint32_t>(random->any());
+  table.next_ordinal = static_cast<uint16_t>(random->any());
+  for (uint64_t i = random->below(5); i > 0; --i)
+    table.indexes.push_back(
+        {random->bytes(20), static_cast<uint16_t>(random->any()), random->coin(), random->coin()});
+  for (uint64_t i = random->below(9); i > 0; --i)
+    table.column_ids.push_back(static_cast<uint32_t>(random->any()));
+  for (uint64_t i = random->below(4); i > 0; --i) {
+    SchemaVersion version{static_cast<uint32_t>(random->any()), {}};
+    for (uint64_t j = random->below(6); j > 0; --j)
+      version.columns.push_back({static_cast<uint32_t>(random->any()),
+                                 static_cast<codec::ColumnKind>(random->below(4)),
+                                 static_cast<uint32_t>(random->any()), random->coin()});
+    table.versions.push_back(version);
+  }
+  table.frm = random->bytes(300);
+  table.par = random->bytes(50);
+  table.logical_only = random->coin();
+  table.created_us = random->any();
+  table.former_name = random->bytes(20);
+  return table;
+}
+
+// Gives a changed payload the header it would need to be believed.
+std::string reseal(std::string value) {
+  const uint32_t crc = crc32c(std::string_view(value).substr(5));
+  for (int i = 0; i < 4; ++i) value[1 + i] = static_cast<char>(crc >> (8 * i));
+  return value;
+}
+
+TEST(Record, crc32c_matches_the_published_check_value) { EXPECT_EQ(crc32c("123456789"), 0xE3069283u); }
+
+TEST(Record, random_tables_survive_the_round_trip) {
+  const uint32_t start = seed();
+  SCOPED_TRACE("seed " + std::to_string(start));
+  Random random(start);
+  for (int i = 0; i < 2000; ++i) {
+    const TableDef table = random_table(&random);
+    TableDef back;
+    ASSERT_TRUE(decode(encode(table), &back).ok());
+    ASSERT_TRUE(back == table);
+  }
+}
+
+TEST(Record, every_single_changed_bit_is_refused) {
+  const uint32_t start = seed();
+  SCOPED_TRACE("seed " + std::to_string(start));
+  Random random(start);
+  const std::string good = encode(random_table(&random));
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    TableDef table;
+    ASSERT_EQ(decode(bad, &table).code(), Code::kCorruption) << "bit " << bit;
+  }
+}
+
+TEST(Record, every_shorter_or_longer_value_is_refused_even_with_a_right_checksum) {
+  Random random(7);
+  const std::string good = encode(random_table(&random));
+  TableDef table;
+  for (size_t length = 0; length < good.size(); ++length) {
+    std::string bad = good.substr(0, length);
+    if (length >= 5) bad = reseal(bad);
+    ASSERT_EQ(decode(bad, &table).code(), Code::kCorruption) << "length " << length;
+  }
+  EXPECT_EQ(decode(reseal(good + '\0'), &table).code(), Code::kCorruption);
+}
+
+// What fuzzed bytes decode to, if they decode at all, encodes to the very same bytes (R1, R2).
+TEST(Record, fuzzed_bytes_are_refused_or_mean_exactly_what_they_say) {
+  const uint32_t start = seed();
+  SCOPED_TRACE("seed " + std::to_string(start));
+  Random random(start);
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = encode(random_table(&random));
+    for (uint64_t i = 1 + random.below(3); i > 0; --i)
+      bytes[5 + random.below(bytes.size() - 5)] = static_cast<char>(random.below(256));
+    bytes = reseal(bytes);
+    TableDef table;
+    if (!decode(bytes, &table).ok()) continue;
+    ++accepted;
+    ASSERT_EQ(encode(table), bytes);
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+TEST(Record, an_unknown_version_is_refused) {
+  std::string value = encode_number(5);
+  value[0] = 2;
+  uint64_t number = 0;
+  const Status status = decode_number(value, &number);
+  EXPECT_EQ(status.code(), Code::kCorruption);
+  EXPECT_NE(std::string(status.message()).find("version"), std::string::npos);
+}
+
+TEST(Record, small_records_survive_the_round_trip) {
+  Meta meta;
+  ASSERT_TRUE(decode(encode(Meta{77, 88}), &meta).ok());
+  EXPECT_EQ(meta, (Meta{77, 88}));
+  uint64_t number = 0;
+  ASSERT_TRUE(decode_number(encode_number(UINT64_MAX), &number).ok());
+  EXPECT_EQ(number, UINT64_MAX);
+  std::string blob;
+  ASSERT_TRUE(decode_blob(encode_blob(std::string("a\0b", 3)), &blob).ok());
+  EXPECT_EQ(blob, std::string("a\0b", 3));
+  Doomed doomed{9, {{1, "a", "b"}, {2, std::string("\0", 1), ""}}}, back{9, {}};
+  ASSERT_TRUE(decode(encode(doomed), &back).ok());
+  EXPECT_EQ(back, doomed);
+}
+
+TEST(Record, keys_survive_the_round_trip_and_odd_ones_are_refused) {
+  uint32_t id = 0;
+  ASSERT_TRUE(parse_table_key(table_key(RecordKind::kTable, 0x01020304), &id).ok());
+  EXPECT_EQ(id, 0x01020304u);
+  EXPECT_EQ(parse_table_key("T123", &id).code(), Code::kCorruption);
+  uint64_t number = 0;
+  ASSERT_TRUE(parse_doomed_key(doomed_key(1ULL << 60), &number).ok());
+  EXPECT_EQ(number, 1ULL << 60);
+  EXPECT_EQ(parse_doomed_key("X", &number).code(), Code::kCorruption);
+  std::string database, file;
+  ASSERT_TRUE(parse_side_file_key(side_file_key("d", "t.TRG"), &database, &file).ok());
+  EXPECT_EQ(database + "|" + file, "d|t.TRG");
+  for (const char *odd : {"F", "Fx", "F/x", "Fx/"})
+    EXPECT_FALSE(parse_side_file_key(odd, &database, &file).ok()) << odd;
+}
+
+TEST(Record, an_index_range_covers_its_keys_and_no_neighbours) {
+  TableDef table;
+  table.family_id = 3;
+  table.prefix = 7;
+  const Doomed::Range last = index_range(table, 0xFFFF);
+  EXPECT_EQ(last.begin, std::string("\0\0\0\7\xFF\xFF", 6));
+  EXPECT_EQ(last.end, std::string("\0\0\0\x08\0\0", 6));
+  const Doomed::Range whole = table_range(table);
+  EXPECT_EQ(whole.begin, std::string("\0\0\0\7", 4));
+  EXPECT_EQ(whole.end, std::string("\0\0\0\x08", 4));
+  EXPECT_LT(index_range(table, 1).begin, index_range(table, 1).end);
+  EXPECT_EQ(index_range(table, 1).end, index_range(table, 2).begin);
+}
+
+}  // namespace
+}  // namespace atoll::catalog

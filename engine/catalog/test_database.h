@@ -1,0 +1,160 @@
+// Tests only: an lsm::Database over one plain RocksDB that can "crash" before any of the steps a change of
+// the catalog is made of.
+#pragma once
+
+#include <rocksdb/utilities/transaction_db.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lsm/database.h"
+
+namespace atoll::catalog {
+
+struct Crash {};  // thrown through the catalog: what follows never happened
+
+class TestFamily final : public lsm::Family {
+ public:
+  explicit TestFamily(rocksdb::ColumnFamilyHandle *handle) : handle_(handle) {}
+  uint32_t id() const override { return handle_->GetID(); }
+  lsm::Side side() const override { return lsm::Side::kMain; }
+  rocksdb::ColumnFamilyHandle *handle() const override { return handle_; }
+
+ private:
+  rocksdb::ColumnFamilyHandle *handle_;
+};
+
+class TestDatabase final : public lsm::Database {
+ public:
+  // Opens or creates. Own families are all whose name is neither "default" nor "shared".
+  explicit TestDatabase(const std::string &path) {
+    rocksdb::DBOptions options;
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    std::vector<std::string> names;
+    if (!rocksdb::DB::ListColumnFamilies(options, path, &names).ok()) names = {"default", "shared"};
+    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+    for (const std::string &name : names) descriptors.emplace_back(name, rocksdb::ColumnFamilyOptions());
+    rocksdb::TransactionDBOptions transaction_options;
+    transaction_options.skip_concurrency_control = true;
+    std::vector<rocksdb::ColumnFamilyHandle *> handles;
+    const auto status =
+        rocksdb::TransactionDB::Open(options, transaction_options, path, descriptors, &handles, &db_);
+    if (!status.ok()) {
+      std::fprintf(stderr, "cannot open %s: %s\n", path.c_str(), status.ToString().c_str());
+      std::abort();
+    }
+    for (auto *handle : handles) adopt(handle);
+    catalog_ = families_.at(0).get();
+    for (auto &[id, family] : families_)
+      if (family->handle()->GetName() == "shared") shared_ = family.get();
+  }
+  ~TestDatabase() override {
+    for (auto &[id, family] : families_) (void)db_->DestroyColumnFamilyHandle(family->handle());
+    for (auto &family : dropped_) (void)db_->DestroyColumnFamilyHandle(family->handle());
+    delete db_;
+  }
+
+  // Crashes before the n-th step from now (0 = the next); negative: never.
+  void crash_before_step(int n) { steps_left_ = n; }
+  int deletes() const { return deletes_; }
+  // Lets delete_range() fail, as it does without disk space.
+  void fail_deletes(bool fail) { fail_deletes_ = fail; }
+
+  rocksdb::TransactionDB *db(lsm::Side) override {
+    step();  // the catalog asks for it right before it writes
+    return db_;
+  }
+  rocksdb::TransactionDB *raw() { return db_; }
+  lsm::Family *catalog_family() override { return catalog_; }
+  lsm::Family *shared_family() override { return shared_; }
+  lsm::Family *temp_family() override { return nullptr; }
+
+  Status create_family(const lsm::Compression &, lsm::Family **out) override {
+    step();
+    rocksdb::ColumnFamilyHandle *handle = nullptr;
+    const std::string name =
+        "own" + std::to_string(db_->GetLatestSequenceNumber()) + "_" + std::to_string(++made_);
+    const auto status = db_->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), name, &handle);
+    if (!status.ok()) return lsm::from_rocksdb(status);
+    *out = adopt(handle);
+    return Status::Ok();
+  }
+  lsm::Family *find_family(uint32_t id) override {
+    const auto found = families_.find(id);
+    return found == families_.end() ? nullptr : found->second.get();
+  }
+  void drop_family(uint32_t id) override {
+    step();
+    const auto found = families_.find(id);
+    if (found == families_.end()) return;
+    (void)db_->DropColumnFamily(found->second->handle());
+    dropped_.push_back(std::move(found->second));
+    families_.erase(found);
+  }
+  void reconcile_families(const std::function<bool(uint32_t)> &is_known) override {
+    for (const uint32_t id : own_families())
+      if (!is_known(id)) drop_family(id);
+  }
+  std::set<uint32_t> own_families() const {
+    std::set<uint32_t> ids;
+    for (const auto &[id, family] : families_)
+      if (family.get() != catalog_ && family.get() != shared_) ids.insert(id);
+    return ids;
+  }
+
+  Status delete_range(lsm::Family *family, std::string_view begin, std::string_view end) override {
+    step();
+    if (fail_deletes_) return Status(Code::kNoSpace, "no space for a tombstone");
+    ++deletes_;
+    rocksdb::WriteBatch batch;
+    (void)batch.DeleteRange(family->handle(), rocksdb::Slice(begin.data(), begin.size()),
+                            rocksdb::Slice(end.data(), end.size()));
+    return lsm::from_rocksdb(db_->Write(rocksdb::WriteOptions(), {true, true}, &batch));
+  }
+
+  std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &) override {
+    return nullptr;
+  }
+  lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
+  std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
+    return {};
+  }
+  Status sync_wal() override { return Status::Ok(); }
+  Status flush(lsm::Family *) override { return Status::Ok(); }
+  Status compact(lsm::Family *, std::string_view, std::string_view) override { return Status::Ok(); }
+  Status background_error() override { return Status::Ok(); }
+  void set_block_cache_bytes(uint64_t) override {}
+  std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
+  std::string describe() override { return {}; }
+  Status shut_down() override { return Status::Ok(); }
+
+ private:
+  void step() {
+    if (steps_left_ < 0) return;
+    if (steps_left_-- == 0) throw Crash();
+  }
+  lsm::Family *adopt(rocksdb::ColumnFamilyHandle *handle) {
+    auto &family = families_[handle->GetID()];
+    family = std::make_unique<TestFamily>(handle);
+    return family.get();
+  }
+
+  rocksdb::TransactionDB *db_ = nullptr;
+  std::map<uint32_t, std::unique_ptr<TestFamily>> families_;
+  std::vector<std::unique_ptr<TestFamily>> dropped_;
+  lsm::Family *catalog_ = nullptr;
+  lsm::Family *shared_ = nullptr;
+  int steps_left_ = -1;
+  int made_ = 0;
+  int deletes_ = 0;
+  bool fail_deletes_ = false;
+};
+
+}  // namespace atoll::catalog

@@ -1,0 +1,300 @@
+#include "cloudfs/cloud_file_system.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "bridge/result.h"
+#include "cloudfs/io_status.h"
+#include "cloudfs/table_reader.h"
+#include "cloudfs/written_file.h"
+
+namespace atoll::cloudfs {
+
+using rocksdb::FileAttributes;
+using rocksdb::FileOptions;
+using rocksdb::FileSystemWrapper;
+using rocksdb::FSRandomAccessFile;
+using rocksdb::FSSequentialFile;
+using rocksdb::FSWritableFile;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::Slice;
+
+namespace {
+
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// Reads a table that may be in the bucket only from front to back (copies, file checksums).
+class SequentialOverRandom final : public FSSequentialFile {
+ public:
+  explicit SequentialOverRandom(std::unique_ptr<FSRandomAccessFile> file) : file_(std::move(file)) {}
+
+  IOStatus Read(size_t length, const IOOptions &options, Slice *result, char *scratch,
+                IODebugContext *debug) override {
+    IOStatus status = file_->Read(offset_, length, options, result, scratch, debug);
+    if (status.ok()) offset_ += result->size();
+    return status;
+  }
+  IOStatus Skip(uint64_t bytes) override {
+    offset_ += bytes;
+    return IOStatus::OK();
+  }
+
+ private:
+  std::unique_ptr<FSRandomAccessFile> file_;
+  uint64_t offset_ = 0;
+};
+
+std::vector<uint64_t> numbers_in(const atoll_store *store, std::vector<uint64_t> *sizes) {
+  struct Found {
+    std::vector<uint64_t> numbers;
+    std::vector<uint64_t> *sizes;
+  } found{{}, sizes};
+  atoll_store_list_files(store, &found, [](void *context, uint64_t number, uint64_t bytes) {
+    auto *into = static_cast<Found *>(context);
+    into->numbers.push_back(number);
+    if (into->sizes != nullptr) into->sizes->push_back(bytes);
+  });
+  return std::move(found.numbers);
+}
+
+}  // namespace
+
+CloudFileSystem::CloudFileSystem(std::shared_ptr<rocksdb::FileSystem> local, std::string directory,
+                                 atoll_store *store)
+    : FileSystemWrapper(std::move(local)),
+      directory_(without_trailing_slash(std::move(directory))),
+      store_(store) {}
+
+FileName CloudFileSystem::name_of(const std::string &path) const {
+  FileName name = parse_file_name(directory_, path);
+  if (store_ == nullptr && name.kind != FileKind::kOptions) return FileName{};
+  return name;
+}
+
+bool CloudFileSystem::store_has(const FileName &name, uint64_t *bytes) const {
+  return name.kind == FileKind::kTable && bridge::ok(atoll_store_file_size(store_, name.number, bytes));
+}
+
+bool CloudFileSystem::is_database_directory(const std::string &path) const {
+  return store_ != nullptr && without_trailing_slash(path) == directory_;
+}
+
+Status CloudFileSystem::adopt_local_tables() {
+  if (store_ == nullptr) return Status::Ok();
+  std::vector<std::string> names;
+  if (!target()->GetChildren(directory_, IOOptions(), &names, nullptr).ok()) return Status::Ok();
+  for (const std::string &child : names) {
+    const std::string path = directory_ + "/" + child;
+    const FileName name = name_of(path);
+    uint64_t bytes = 0;
+    if (name.kind != FileKind::kTable || store_has(name, &bytes)) continue;
+    ATOLL_RETURN_IF_ERROR(
+        bridge::to_status(atoll_store_add_file(store_, name.number, path.c_str())).with(path));
+  }
+  return Status::Ok();
+}
+
+bool CloudFileSystem::IsInstanceOf(const std::string &name) const {
+  return name == kClassName() || FileSystemWrapper::IsInstanceOf(name);
+}
+
+// Not kAsyncIO and not kFSPrefetch: see TableReader::Prefetch.
+void CloudFileSystem::SupportedOps(int64_t &supported) {
+  FileSystemWrapper::SupportedOps(supported);
+  if (store_ == nullptr) return;
+  supported &= ~((int64_t{1} << rocksdb::FSSupportedOps::kAsyncIO) |
+                 (int64_t{1} << rocksdb::FSSupportedOps::kFSPrefetch) |
+                 (int64_t{1} << rocksdb::FSSupportedOps::kFSBuffer));
+  supported |= int64_t{1} << rocksdb::FSSupportedOps::kVerifyAndReconstructRead;
+}
+
+// ---- open ----------------------------------------------------------------------------------------
+
+IOStatus CloudFileSystem::NewSequentialFile(const std::string &path, const FileOptions &options,
+                                            std::unique_ptr<FSSequentialFile> *result,
+                                            IODebugContext *debug) {
+  uint64_t bytes = 0;
+  if (!store_has(name_of(path), &bytes)) {
+    return FileSystemWrapper::NewSequentialFile(path, options, result, debug);
+  }
+  std::unique_ptr<FSRandomAccessFile> file;
+  IOStatus status = NewRandomAccessFile(path, options, &file, debug);
+  if (status.ok()) *result = std::make_unique<SequentialOverRandom>(std::move(file));
+  return status;
+}
+
+IOStatus CloudFileSystem::NewRandomAccessFile(const std::string &path, const FileOptions &options,
+                                              std::unique_ptr<FSRandomAccessFile> *result,
+                                              IODebugContext *debug) {
+  const FileName name = name_of(path);
+  if (name.kind != FileKind::kTable) {
+    return FileSystemWrapper::NewRandomAccessFile(path, options, result, debug);
+  }
+  uint64_t bytes = 0;
+  atoll_file *file = nullptr;
+  if (const atoll_result known = atoll_store_file_size(store_, name.number, &bytes); !bridge::ok(known)) {
+    return to_io_status(known);
+  }
+  if (const atoll_result opened = atoll_file_open(store_, name.number, &file); !bridge::ok(opened)) {
+    return to_io_status(opened);
+  }
+  *result = std::make_unique<TableReader>(file, bytes);
+  return IOStatus::OK();
+}
+
+IOStatus CloudFileSystem::NewWritableFile(const std::string &path, const FileOptions &options,
+                                          std::unique_ptr<FSWritableFile> *result, IODebugContext *debug) {
+  const FileName name = name_of(path);
+  if (name.kind == FileKind::kOptions && refuse_options_files_.load(std::memory_order_relaxed)) {
+    return IOStatus::NotSupported("OPTIONS files are not kept");
+  }
+  const bool known =
+      name.kind == FileKind::kTable || name.kind == FileKind::kManifest || name.kind == FileKind::kWal;
+  if (known) {
+    if (IOStatus status = check_may_write(store_); !status.ok()) return status;
+  }
+  std::unique_ptr<FSWritableFile> file;
+  IOStatus status = FileSystemWrapper::NewWritableFile(path, options, &file, debug);
+  if (!status.ok()) return status;
+  switch (name.kind) {
+    case FileKind::kTable:
+      *result = std::make_unique<TableWriter>(std::move(file), store_, name.number, path);
+      break;
+    case FileKind::kManifest:
+      *result = std::make_unique<ManifestWriter>(std::move(file), store_, name.number);
+      break;
+    case FileKind::kWal:
+      *result = std::make_unique<WalWriter>(std::move(file), store_, name.number);
+      break;
+    case FileKind::kCurrent:
+    case FileKind::kOptions:
+    case FileKind::kOther:
+      *result = std::move(file);
+      break;
+  }
+  return status;
+}
+
+// ---- names ---------------------------------------------------------------------------------------
+
+IOStatus CloudFileSystem::FileExists(const std::string &path, const IOOptions &options,
+                                     IODebugContext *debug) {
+  uint64_t bytes = 0;
+  if (store_has(name_of(path), &bytes)) return IOStatus::OK();
+  return FileSystemWrapper::FileExists(path, options, debug);
+}
+
+IOStatus CloudFileSystem::GetChildren(const std::string &directory, const IOOptions &options,
+                                      std::vector<std::string> *names, IODebugContext *debug) {
+  IOStatus status = FileSystemWrapper::GetChildren(directory, options, names, debug);
+  if (!status.ok() || !is_database_directory(directory)) return status;
+  const std::unordered_set<std::string> local(names->begin(), names->end());
+  for (const uint64_t number : numbers_in(store_, nullptr)) {
+    std::string name = table_file_name(number);
+    if (!local.contains(name)) names->push_back(std::move(name));
+  }
+  return status;
+}
+
+IOStatus CloudFileSystem::GetChildrenFileAttributes(const std::string &directory, const IOOptions &options,
+                                                    std::vector<FileAttributes> *files,
+                                                    IODebugContext *debug) {
+  IOStatus status = FileSystemWrapper::GetChildrenFileAttributes(directory, options, files, debug);
+  if (!status.ok() || !is_database_directory(directory)) return status;
+  std::unordered_set<std::string> local;
+  for (const FileAttributes &file : *files) local.insert(file.name);
+  std::vector<uint64_t> sizes;
+  const std::vector<uint64_t> numbers = numbers_in(store_, &sizes);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    FileAttributes file;
+    file.name = table_file_name(numbers[i]);
+    file.size_bytes = sizes[i];
+    if (!local.contains(file.name)) files->push_back(std::move(file));
+  }
+  return status;
+}
+
+IOStatus CloudFileSystem::GetFileSize(const std::string &path, const IOOptions &options, uint64_t *bytes,
+                                      IODebugContext *debug) {
+  if (store_has(name_of(path), bytes)) return IOStatus::OK();
+  return FileSystemWrapper::GetFileSize(path, options, bytes, debug);
+}
+
+IOStatus CloudFileSystem::GetFileModificationTime(const std::string &path, const IOOptions &options,
+                                                  uint64_t *unix_seconds, IODebugContext *debug) {
+  IOStatus status = FileSystemWrapper::GetFileModificationTime(path, options, unix_seconds, debug);
+  uint64_t bytes = 0;
+  if (status.ok() || !store_has(name_of(path), &bytes)) return status;
+  *unix_seconds = 0;  // in the bucket only: old
+  return IOStatus::OK();
+}
+
+// ---- changes -------------------------------------------------------------------------------------
+
+IOStatus CloudFileSystem::DeleteFile(const std::string &path, const IOOptions &options,
+                                     IODebugContext *debug) {
+  const FileName name = name_of(path);
+  if (name.kind == FileKind::kTable) {
+    const atoll_result removed = atoll_store_remove_file(store_, name.number);
+    if (bridge::to_code(removed) != Code::kNotFound) return to_io_status(removed);
+  }
+  IOStatus status = FileSystemWrapper::DeleteFile(path, options, debug);
+  if (status.ok() && name.kind == FileKind::kWal) atoll_store_wal_deleted(store_, name.number);
+  return status;
+}
+
+IOStatus CloudFileSystem::RenameFile(const std::string &from, const std::string &to, const IOOptions &options,
+                                     IODebugContext *debug) {
+  const FileName target = name_of(to);
+  if (target.kind == FileKind::kCurrent) return current_renamed(from, to, options, debug);
+  if (target.kind == FileKind::kTable) {
+    if (IOStatus status = check_may_write(store_); !status.ok()) return status;
+  }
+  IOStatus status = FileSystemWrapper::RenameFile(from, to, options, debug);
+  if (!status.ok() || target.kind != FileKind::kTable) return status;
+  return to_io_status(atoll_store_bind_file(store_, from.c_str(), target.number, to.c_str()));
+}
+
+// The directory is synced here, before current_set: were the rename lost in a crash after the bucket
+// followed the new MANIFEST, the local database would be older than its own bucket (F2).
+IOStatus CloudFileSystem::current_renamed(const std::string &from, const std::string &to,
+                                          const IOOptions &options, IODebugContext *debug) {
+  if (IOStatus status = check_may_write(store_); !status.ok()) return status;
+  std::string content;
+  uint64_t manifest_number = 0;
+  if (rocksdb::IOStatus status = ReadFileToString(target(), from, &content); !status.ok()) return status;
+  if (!parse_current(content, &manifest_number)) return IOStatus::Corruption("CURRENT names no MANIFEST");
+  if (IOStatus status = FileSystemWrapper::RenameFile(from, to, options, debug); !status.ok()) return status;
+
+  std::unique_ptr<rocksdb::FSDirectory> directory;
+  IOStatus status = FileSystemWrapper::NewDirectory(directory_, options, &directory, debug);
+  if (status.ok()) status = directory->Fsync(options, debug);
+  if (status.ok()) atoll_store_current_set(store_, manifest_number);
+  return status;
+}
+
+IOStatus CloudFileSystem::LinkFile(const std::string &from, const std::string &to, const IOOptions &options,
+                                   IODebugContext *debug) {
+  const FileName target = name_of(to);
+  if (target.kind == FileKind::kTable) {
+    if (IOStatus status = check_may_write(store_); !status.ok()) return status;
+  }
+  IOStatus status = FileSystemWrapper::LinkFile(from, to, options, debug);
+  if (!status.ok() || target.kind != FileKind::kTable) return status;
+  return to_io_status(atoll_store_bind_file(store_, from.c_str(), target.number, to.c_str()));
+}
+
+// A table file in the store was synced before it got there.
+IOStatus CloudFileSystem::SyncFile(const std::string &path, const FileOptions &file_options,
+                                   const IOOptions &options, bool use_fsync, IODebugContext *debug) {
+  uint64_t bytes = 0;
+  if (store_has(name_of(path), &bytes)) return IOStatus::OK();
+  return FileSystemWrapper::SyncFile(path, file_options, options, use_fsync, debug);
+}
+
+}  // namespace atoll::cloudfs

@@ -1,0 +1,100 @@
+// The file system RocksDB's main database runs on: table files live in the bucket, everything else is
+// local and the store is told when bytes of it have become durable.
+//
+// | file            | written                      | read                        | deleted            |
+// |-----------------|------------------------------|-----------------------------|--------------------|
+// | *.sst, *.blob   | local; add_file at Close     | store (local, cache, bucket)| store              |
+// | MANIFEST-*      | local; manifest_synced       | local                       | local              |
+// | CURRENT         | local rename; current_set    | local                       | local              |
+// | *.log (WAL)     | local; wal_* at each step    | local                       | local; wal_deleted |
+// | OPTIONS-*       | at open only, see below      | -                           | local              |
+// | all others      | local                        | local                       | local              |
+//
+// Invariants
+//   F1  A table file is handed to the store (add_file, bind_file) before the MANIFEST bytes that name it
+//       are reported as synced (gate G1 starts here).
+//   F2  A MANIFEST is announced by current_set only after CURRENT names it durably.
+//   F3  WAL and MANIFEST lengths reported as synced never exceed what the finished fsync covered.
+//   F4  Once the store may not write, creating, appending to or syncing a WAL, MANIFEST or table file
+//       fails with IOFenced, which stops RocksDB for good.
+//   F5  A fault of the network is never Corruption.
+//
+// OPTIONS files: RocksDB rewrites one, for all families, at each DDL (3 s with 5,000 families). Everything
+// they would hold is derived from family names at open (lsm/options.h), so after refuse_options_files()
+// their creation fails on purpose. RocksDB then reports an error for a DDL that has succeeded, which
+// lsm/families.cc knows; during open it would give up, hence the switch.
+#pragma once
+
+#include <rocksdb/file_system.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bridge/objstore.h"
+#include "cloudfs/file_name.h"
+
+namespace atoll::cloudfs {
+
+class CloudFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  // `store` may be nullptr: then only OPTIONS files are treated specially.
+  CloudFileSystem(std::shared_ptr<rocksdb::FileSystem> local, std::string directory, atoll_store *store);
+
+  // Hands to the store the table files in `directory` that it does not know: finished, and perhaps named
+  // by the local MANIFEST, when the process died before they were queued. Call before RocksDB opens.
+  // Errors: as atoll_store_add_file.
+  Status adopt_local_tables();
+
+  void refuse_options_files() { refuse_options_files_.store(true, std::memory_order_relaxed); }
+
+  static const char *kClassName() { return "AtollCloudFileSystem"; }
+  const char *Name() const override { return kClassName(); }
+  bool IsInstanceOf(const std::string &name) const override;
+  void SupportedOps(int64_t &supported) override;
+
+  rocksdb::IOStatus NewSequentialFile(const std::string &path, const rocksdb::FileOptions &options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile> *result,
+                                      rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus NewRandomAccessFile(const std::string &path, const rocksdb::FileOptions &options,
+                                        std::unique_ptr<rocksdb::FSRandomAccessFile> *result,
+                                        rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus NewWritableFile(const std::string &path, const rocksdb::FileOptions &options,
+                                    std::unique_ptr<rocksdb::FSWritableFile> *result,
+                                    rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus FileExists(const std::string &path, const rocksdb::IOOptions &options,
+                               rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus GetChildren(const std::string &directory, const rocksdb::IOOptions &options,
+                                std::vector<std::string> *names, rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus GetChildrenFileAttributes(const std::string &directory, const rocksdb::IOOptions &options,
+                                              std::vector<rocksdb::FileAttributes> *files,
+                                              rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus DeleteFile(const std::string &path, const rocksdb::IOOptions &options,
+                               rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
+                                rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus GetFileModificationTime(const std::string &path, const rocksdb::IOOptions &options,
+                                            uint64_t *unix_seconds, rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus RenameFile(const std::string &from, const std::string &to,
+                               const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus LinkFile(const std::string &from, const std::string &to,
+                             const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus SyncFile(const std::string &path, const rocksdb::FileOptions &file_options,
+                             const rocksdb::IOOptions &options, bool use_fsync,
+                             rocksdb::IODebugContext *debug) override;
+
+ private:
+  FileName name_of(const std::string &path) const;
+  bool store_has(const FileName &name, uint64_t *bytes) const;
+  bool is_database_directory(const std::string &path) const;
+  rocksdb::IOStatus current_renamed(const std::string &from, const std::string &to,
+                                    const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug);
+
+  const std::string directory_;
+  atoll_store *const store_;
+  std::atomic<bool> refuse_options_files_{false};
+};
+
+}  // namespace atoll::cloudfs

@@ -1,0 +1,36 @@
+// Tells from a path what RocksDB keeps there. Only direct children of the database directory count: a
+// file in a sub-directory (bulk loads) is an ordinary local file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/namespace.h"
+
+namespace atoll::cloudfs {
+
+enum class FileKind : uint8_t {
+  kTable,     // NNNNNN.sst, NNNNNN.blob: an object in the bucket
+  kManifest,  // MANIFEST-NNNNNN
+  kWal,       // NNNNNN.log
+  kCurrent,   // CURRENT
+  kOptions,   // OPTIONS-NNNNNN and its temporary form
+  kOther,     // local and of no interest to the bucket
+};
+
+struct FileName {
+  FileKind kind = FileKind::kOther;
+  uint64_t number = 0;
+};
+
+// `directory` has no trailing slash.
+FileName parse_file_name(std::string_view directory, std::string_view path);
+
+// "NNNNNN.sst", at least six digits, as RocksDB spells it.
+std::string table_file_name(uint64_t number);
+
+// Reads "MANIFEST-NNNNNN\n", the content of CURRENT. False: it is not that.
+bool parse_current(std::string_view content, uint64_t *manifest_number);
+
+}  // namespace atoll::cloudfs

@@ -1,0 +1,101 @@
+#include "cloudfs/table_reader.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "bridge/result.h"
+#include "cloudfs/io_status.h"
+
+namespace atoll::cloudfs {
+
+using rocksdb::FSReadRequest;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::Slice;
+
+namespace {
+
+// Point reads are one block; only larger reads belong to scans and compactions.
+constexpr size_t kScanReadBytesMin = 64 * 1024;
+// Window fetched ahead of a scan: four of RocksDB's largest reads (1 MiB in options.cc) keep a
+// 100 ms bucket at about 40 MB/s per scan; parallel scans multiply that.
+constexpr uint64_t kAheadBytes = 4 * 1024 * 1024;
+
+}  // namespace
+
+TableReader::TableReader(atoll_file *file, uint64_t file_bytes) : file_(file), file_bytes_(file_bytes) {}
+
+TableReader::~TableReader() { atoll_file_close(file_); }
+
+IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &options, Slice *result,
+                           char *scratch, IODebugContext * /*debug*/) const {
+  if (length >= kScanReadBytesMin) read_ahead(offset, length);
+  uint64_t read = 0;
+  const int refetch = options.verify_and_reconstruct_read ? 1 : 0;
+  const atoll_result answer = atoll_file_read(file_, offset, length, scratch, &read, refetch);
+  *result = Slice(scratch, bridge::ok(answer) ? read : 0);
+  return bridge::ok(answer) ? IOStatus::OK() : to_io_status(answer);
+}
+
+IOStatus TableReader::MultiRead(FSReadRequest *requests, size_t count, const IOOptions &options,
+                                IODebugContext *debug) {
+  if (options.verify_and_reconstruct_read) {
+    for (size_t i = 0; i < count; ++i) {
+      FSReadRequest &request = requests[i];
+      request.status = Read(request.offset, request.len, options, &request.result, request.scratch, debug);
+    }
+    return IOStatus::OK();
+  }
+  std::vector<atoll_read> reads(count);
+  for (size_t i = 0; i < count; ++i) {
+    reads[i].offset = requests[i].offset;
+    reads[i].length = requests[i].len;
+    reads[i].buffer = requests[i].scratch;
+  }
+  atoll_file_read_many(file_, reads.data(), count);
+  for (size_t i = 0; i < count; ++i) {
+    const bool ok = bridge::ok(reads[i].result);
+    requests[i].status = ok ? IOStatus::OK() : to_io_status(reads[i].result);
+    requests[i].result = Slice(requests[i].scratch, ok ? reads[i].read : 0);
+  }
+  return IOStatus::OK();
+}
+
+void TableReader::read_ahead(uint64_t offset, size_t length) const {
+  uint64_t from = 0;
+  uint64_t until = 0;
+  {
+    std::lock_guard lock(streams_mutex_);
+    // Of several that could be continued, the longest run is the scan; the others were single reads.
+    auto stream = streams_.end();
+    for (auto each = streams_.begin(); each != streams_.end(); ++each) {
+      if (each->run == 0 || each->next != offset) continue;
+      if (stream == streams_.end() || stream->run < each->run) stream = each;
+    }
+    if (stream == streams_.end()) {
+      stream = streams_.begin() + static_cast<ptrdiff_t>(victim_++ % kStreams);
+      *stream = Stream{};
+    }
+    stream->next = offset + length;
+    if (++stream->run < 2) return;
+    from = std::max(stream->next, stream->fetched);
+    until = std::min(stream->next + kAheadBytes, file_bytes_);
+    if (until < from + kAheadBytes / 2 && until < file_bytes_) return;  // ask in big pieces
+    if (until <= from) return;
+    stream->fetched = until;
+  }
+  atoll_file_prefetch(file_, from, until - from);
+}
+
+IOStatus TableReader::Prefetch(uint64_t /*offset*/, size_t /*length*/, const IOOptions & /*options*/,
+                               IODebugContext * /*debug*/) {
+  return IOStatus::NotSupported("the store reads ahead by itself");
+}
+
+IOStatus TableReader::GetFileSize(uint64_t *result) {
+  *result = file_bytes_;
+  return IOStatus::OK();
+}
+
+}  // namespace atoll::cloudfs

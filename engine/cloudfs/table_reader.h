@@ -1,0 +1,51 @@
+// Reads a table file through the store: local file, then part cache, then bucket.
+#pragma once
+
+#include <rocksdb/file_system.h>
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "base/namespace.h"
+#include "bridge/objstore.h"
+
+namespace atoll::cloudfs {
+
+// Threads: any; RocksDB shares one reader among all its threads.
+class TableReader final : public rocksdb::FSRandomAccessFile {
+ public:
+  TableReader(atoll_file *file, uint64_t file_bytes);
+  ~TableReader() override;
+
+  rocksdb::IOStatus Read(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
+                         rocksdb::Slice *result, char *scratch,
+                         rocksdb::IODebugContext *debug) const override;
+  rocksdb::IOStatus MultiRead(rocksdb::FSReadRequest *requests, size_t count,
+                              const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
+  // NotSupported on purpose: RocksDB then fetches the tail of a table (footer, index, filter) in one read
+  // and scans in big reads of its own, each one request, instead of asking block by block.
+  rocksdb::IOStatus Prefetch(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
+                             rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus GetFileSize(uint64_t *result) override;
+
+ private:
+  void read_ahead(uint64_t offset, size_t length) const;
+
+  // Where a few concurrent scans have got to, so that each one's next window is on its way while RocksDB
+  // decompresses the current one.
+  struct Stream {
+    uint64_t next = 0;     // where the scan's next read starts
+    uint64_t fetched = 0;  // requested up to here
+    uint32_t run = 0;      // sequential reads seen
+  };
+  static constexpr size_t kStreams = 8;
+
+  atoll_file *const file_;
+  const uint64_t file_bytes_;
+  mutable std::mutex streams_mutex_;
+  mutable std::array<Stream, kStreams> streams_;
+  mutable size_t victim_ = 0;
+};
+
+}  // namespace atoll::cloudfs

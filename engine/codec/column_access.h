@@ -1,0 +1,90 @@
+// Reads and writes one column of a record (see row_codec.h). Shared by the row and the key codec; not
+// for use outside this folder.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "codec/row_codec.h"
+
+namespace atoll::codec {
+
+inline std::string_view as_view(const uint8_t *bytes, size_t length) {
+  return {reinterpret_cast<const char *>(bytes), length};
+}
+
+inline const uint8_t *as_bytes(std::string_view view) {
+  return reinterpret_cast<const uint8_t *>(view.data());
+}
+
+inline bool is_null(const Column &column, const uint8_t *record) {
+  return column.null_offset >= 0 && (record[column.null_offset] & column.null_mask) != 0;
+}
+
+inline void set_null(const Column &column, bool null, uint8_t *record) {
+  if (column.null_offset < 0) return;
+  uint8_t &byte = record[column.null_offset];
+  byte = static_cast<uint8_t>(null ? byte | column.null_mask : byte & ~column.null_mask);
+}
+
+// The length of `bytes` without trailing `pad` bytes.
+inline size_t length_without_pad(const uint8_t *bytes, size_t length, uint8_t pad) {
+  const uint64_t eight = 0x0101010101010101ULL * pad;
+  while (length >= 8 && load_le<uint64_t>(bytes + length - 8) == eight) length -= 8;
+  while (length > 0 && bytes[length - 1] == pad) --length;
+  return length;
+}
+
+inline const uint8_t *blob_pointer(const uint8_t *field, uint8_t length_bytes) {
+  const uint8_t *pointer;
+  std::memcpy(&pointer, field + length_bytes, sizeof pointer);
+  return pointer;
+}
+
+inline void store_blob(uint8_t *field, uint8_t length_bytes, std::string_view bytes) {
+  store_le_bytes(field, bytes.size(), length_bytes);
+  const char *pointer = bytes.data();
+  std::memcpy(field + length_bytes, &pointer, sizeof pointer);
+}
+
+// True if a value of `length` bytes can be described by a length prefix of `length_bytes` bytes.
+inline bool length_fits(uint64_t length, uint8_t length_bytes) { return length >> (8 * length_bytes) == 0; }
+
+// The value's bytes as a packed row holds them: a kChar without its padding. Requires: not NULL.
+inline std::string_view column_bytes(const Column &column, const uint8_t *record) {
+  const uint8_t *field = record + column.record_offset;
+  switch (column.kind) {
+    case ColumnKind::kFixed:
+      return as_view(field, column.length);
+    case ColumnKind::kVarchar:
+      return as_view(field + column.length_bytes, load_le_bytes(field, column.length_bytes));
+    case ColumnKind::kBlob:
+      return as_view(blob_pointer(field, column.length_bytes), load_le_bytes(field, column.length_bytes));
+    case ColumnKind::kChar:
+      return as_view(field, length_without_pad(field, column.length, column.pad_byte));
+  }
+  return {};
+}
+
+// Gives a NULL column the bytes that an empty value has, so that equal rows are equal records.
+inline void clear_column(const Column &column, uint8_t *record) {
+  uint8_t *field = record + column.record_offset;
+  switch (column.kind) {
+    case ColumnKind::kFixed:
+      std::memset(field, 0, column.length);
+      return;
+    case ColumnKind::kVarchar:
+      std::memset(field, 0, column.length_bytes);
+      return;
+    case ColumnKind::kBlob:
+      store_blob(field, column.length_bytes, {});
+      return;
+    case ColumnKind::kChar:
+      std::memset(field, column.pad_byte, column.length);
+      return;
+  }
+}
+
+}  // namespace atoll::codec

@@ -1,0 +1,59 @@
+// Conditions evaluated on packed rows, without unpacking them. Pure; a Predicate is immutable and may
+// be used by many threads at once.
+//
+// Three-valued: a row passes only if the result is kTrue.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codec/key_codec.h"
+#include "codec/row_codec.h"
+
+namespace atoll::codec {
+
+enum class Truth : uint8_t { kFalse, kTrue, kUnknown };
+enum class CompareOp : uint8_t {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kNullSafeEqual
+};
+
+// How the column's packed bytes are to be compared with a constant.
+enum class CompareAs : uint8_t { kSignedInteger, kUnsignedInteger, kFloat, kDouble, kMemcmp, kText };
+
+struct Operand {  // the constant side; same representation as the column's packed bytes
+  CompareAs as = CompareAs::kMemcmp;
+  bool is_null = false;
+  int64_t signed_value = 0;
+  uint64_t unsigned_value = 0;
+  double double_value = 0;
+  std::string bytes = {};                // kMemcmp (already in the column's packed form), kText
+  const Collation *collation = nullptr;  // kText
+};
+
+class Predicate {
+ public:
+  virtual ~Predicate() = default;
+  // Errors: kCorruption.
+  virtual Status evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const = 0;
+  // As evaluate(), without building a Status: kOk, kCorruption or kBug. For scans.
+  virtual Code try_evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const noexcept {
+    return evaluate(codec, packed_row, out).code();
+  }
+
+  static std::unique_ptr<Predicate> compare(size_t column, CompareOp op, Operand constant);
+  static std::unique_ptr<Predicate> in_list(size_t column, std::vector<Operand> constants, bool negated);
+  static std::unique_ptr<Predicate> is_null(size_t column, bool negated);
+  static std::unique_ptr<Predicate> all_of(std::vector<std::unique_ptr<Predicate>> children);
+  static std::unique_ptr<Predicate> any_of(std::vector<std::unique_ptr<Predicate>> children);
+  static std::unique_ptr<Predicate> negate(std::unique_ptr<Predicate> child);
+};
+
+}  // namespace atoll::codec

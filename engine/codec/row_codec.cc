@@ -1,0 +1,339 @@
+// See row_codec.h; table R1 of docs/internals/formats.md.
+//
+// Invariants:
+//   R1  pack() writes one byte string for one row: NULL columns hold no bytes of their old value.
+//   R2  open() has checked that the offsets exist and that the last one is the row's end; every access
+//       to the variable section checks its own two offsets. Nothing else may read a packed row.
+#include "codec/row_codec.h"
+
+#include <algorithm>
+
+#include "codec/column_access.h"
+
+namespace atoll::codec {
+
+namespace {
+
+constexpr uint8_t kWideOffsets = 1;
+
+bool is_variable(ColumnKind kind) { return kind != ColumnKind::kFixed; }
+
+SlotAction action_of(ColumnKind kind) {
+  switch (kind) {
+    case ColumnKind::kFixed:
+      return SlotAction::kCopy;
+    case ColumnKind::kVarchar:
+      return SlotAction::kVarchar;
+    case ColumnKind::kBlob:
+      return SlotAction::kBlob;
+    case ColumnKind::kChar:
+      return SlotAction::kChar;
+  }
+  return SlotAction::kMismatch;
+}
+
+Status bad_row(Code code) {
+  if (code == Code::kBug)
+    return Status(code, "a column changed its stored form without a rebuild of the table");
+  return Status(code, "a stored row does not have the form of its schema version");
+}
+
+RowSlot record_side(const Column &column) {
+  RowSlot slot;
+  slot.length = column.length;
+  slot.record_offset = column.record_offset;
+  slot.length_bytes = column.length_bytes;
+  slot.pad_byte = column.pad_byte;
+  slot.action = SlotAction::kDefault;
+  if (column.null_offset >= 0) {
+    slot.record_null_offset = static_cast<uint32_t>(column.null_offset);
+    slot.record_null_mask = column.null_mask;
+  }
+  return slot;
+}
+
+}  // namespace
+
+struct RowCodec::OpenRow {
+  const RowLayout *layout;
+  const uint8_t *start;
+  const uint8_t *offsets;
+  const uint8_t *variable;
+  uint32_t variable_length;
+  bool wide;
+
+  uint32_t end_of(uint32_t ordinal) const {
+    return wide ? load_le<uint32_t>(offsets + size_t{ordinal} * 4)
+                : load_le<uint16_t>(offsets + size_t{ordinal} * 2);
+  }
+  bool bytes_of(uint32_t ordinal, std::string_view *out) const {
+    const uint32_t begin = ordinal == 0 ? 0 : end_of(ordinal - 1);
+    const uint32_t end = end_of(ordinal);
+    if (begin > end || end > variable_length) return false;
+    *out = as_view(variable + begin, end - begin);
+    return true;
+  }
+  bool null(const RowSlot &slot) const {
+    return (start[slot.packed_null_offset] & slot.packed_null_mask) != 0;
+  }
+};
+
+RowCodec::RowCodec(uint32_t schema_version, std::vector<Column> columns, const uint8_t *defaults,
+                   size_t record_length)
+    : columns_(std::move(columns)), defaults_(reinterpret_cast<const char *>(defaults), record_length) {
+  std::vector<PastColumn> stored;
+  for (const Column &c : columns_) stored.push_back({c.id, c.kind, c.length, c.null_offset >= 0});
+  current_ = layout_of(schema_version, stored);
+  plan_packing();
+}
+
+void RowCodec::add_past_version(uint32_t version, std::vector<PastColumn> columns) {
+  auto at = std::lower_bound(past_.begin(), past_.end(), version,
+                             [](const RowLayout &layout, uint32_t v) { return layout.version < v; });
+  if (at == past_.end() || at->version != version) at = past_.insert(at, RowLayout());
+  *at = layout_of(version, columns);
+}
+
+RowLayout RowCodec::layout_of(uint32_t version, const std::vector<PastColumn> &stored) const {
+  RowLayout layout;
+  layout.version = version;
+  layout.start_length = static_cast<uint32_t>(1 + store_varint(layout.start + 1, version));
+  for (const Column &column : columns_) layout.slots.push_back(record_side(column));
+  const auto nullable_count = std::count_if(stored.begin(), stored.end(), [](auto &c) { return c.nullable; });
+  uint32_t fixed_at = layout.start_length + static_cast<uint32_t>((nullable_count + 7) / 8);
+  uint32_t null_bit = 0;
+  for (const PastColumn &past : stored) {
+    const uint32_t position = is_variable(past.kind) ? layout.variable_count++ : fixed_at;
+    if (!is_variable(past.kind)) fixed_at += past.length;
+    const uint32_t bit = past.nullable ? null_bit++ : 0;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (columns_[i].id != past.id) continue;
+      RowSlot &slot = layout.slots[i];
+      const bool fits = is_variable(past.kind) == is_variable(columns_[i].kind) &&
+                        (is_variable(past.kind) || past.length == columns_[i].length);
+      slot.action = fits ? action_of(columns_[i].kind) : SlotAction::kMismatch;
+      slot.position = position;
+      if (past.nullable) {
+        slot.packed_null_offset = layout.start_length + bit / 8;
+        slot.packed_null_mask = static_cast<uint8_t>(1 << bit % 8);
+      }
+    }
+  }
+  layout.offsets_at = fixed_at;
+  return layout;
+}
+
+void RowCodec::plan_packing() {
+  for (uint32_t i = 0; i < current_.slots.size(); ++i) {
+    const RowSlot &slot = current_.slots[i];
+    const bool nullable = slot.packed_null_mask != 0;
+    if (nullable) current_.nullable.push_back(i);
+    if (slot.action != SlotAction::kCopy) {
+      current_.variable.push_back(i);
+    } else if (nullable) {
+      current_.nullable_fixed.push_back(i);
+    } else if (auto &runs = current_.runs;
+               !runs.empty() && runs.back().position + runs.back().length == slot.position &&
+               runs.back().record_offset + runs.back().length == slot.record_offset) {
+      runs.back().length += slot.length;
+    } else {
+      runs.push_back({slot.position, slot.record_offset, slot.length});
+    }
+  }
+}
+
+size_t RowCodec::variable_bytes_max(const uint8_t *record) const noexcept {
+  size_t bytes = 0;
+  for (uint32_t i : current_.variable) {
+    const RowSlot &slot = current_.slots[i];
+    if (record[slot.record_null_offset] & slot.record_null_mask) continue;
+    bytes += slot.action == SlotAction::kChar ? slot.length
+                                              : load_le_bytes(record + slot.record_offset, slot.length_bytes);
+  }
+  return bytes;
+}
+
+void RowCodec::pack(const uint8_t *record, std::string *out) const {
+  const RowLayout &layout = current_;
+  const size_t variable_max = variable_bytes_max(record);
+  const bool wide = variable_max > UINT16_MAX;
+  const size_t old_length = out->size();
+  out->resize(old_length + layout.offsets_end(wide) + variable_max);  // zero-fills: no NULL, no value
+
+  uint8_t *start = reinterpret_cast<uint8_t *>(out->data()) + old_length;
+  std::memcpy(start, layout.start, layout.start_length);
+  if (wide) start[0] = kWideOffsets;
+  for (const RowRun &run : layout.runs)
+    copy_bytes(start + run.position, record + run.record_offset, run.length);
+  for (uint32_t i : layout.nullable) {
+    const RowSlot &slot = layout.slots[i];
+    if (record[slot.record_null_offset] & slot.record_null_mask)
+      start[slot.packed_null_offset] |= slot.packed_null_mask;
+    else if (slot.action == SlotAction::kCopy)
+      copy_bytes(start + slot.position, record + slot.record_offset, slot.length);
+  }
+  uint8_t *offset = start + layout.offsets_at;
+  uint8_t *const variable = start + layout.offsets_end(wide);
+  uint32_t length = 0;
+  for (uint32_t i : layout.variable) {
+    const Column &column = columns_[i];
+    if (!is_null(column, record)) {
+      const std::string_view bytes = column_bytes(column, record);
+      copy_bytes(variable + length, as_bytes(bytes), bytes.size());
+      length += static_cast<uint32_t>(bytes.size());
+    }
+    if (wide)
+      store_le<uint32_t>(offset, length);
+    else
+      store_le<uint16_t>(offset, static_cast<uint16_t>(length));
+    offset += wide ? 4 : 2;
+  }
+  out->resize(static_cast<size_t>(variable - start) + old_length + length);
+}
+
+const RowLayout *RowCodec::layout_for(uint32_t version) const noexcept {
+  if (version == current_.version) return &current_;
+  auto at = std::lower_bound(past_.begin(), past_.end(), version,
+                             [](const RowLayout &layout, uint32_t v) { return layout.version < v; });
+  return at != past_.end() && at->version == version ? &*at : nullptr;
+}
+
+// The layout that `packed` names in its header, nullptr if there is none.
+const RowLayout *RowCodec::layout_named_in(std::string_view packed) const noexcept {
+  const uint8_t *start = as_bytes(packed);
+  uint64_t version = 0;
+  if (packed.empty()) return nullptr;
+  if (load_varint(start + 1, start + packed.size(), &version) == 0 || version > UINT32_MAX) return nullptr;
+  return layout_for(static_cast<uint32_t>(version));
+}
+
+inline Code RowCodec::open(std::string_view packed, OpenRow *row) const noexcept {
+  const uint8_t *start = as_bytes(packed);
+  const RowLayout *layout = &current_;
+  // One byte decides for the first 127 schema versions of a table.
+  const bool is_current = layout->start_length == 2 && packed.size() >= 2 && start[1] == layout->start[1];
+  if (!is_current && (layout = layout_named_in(packed)) == nullptr) return Code::kCorruption;
+  if (start[0] > kWideOffsets) return Code::kCorruption;
+  const bool wide = start[0] == kWideOffsets;
+  const size_t offsets_end = layout->offsets_end(wide);
+  if (packed.size() < offsets_end || packed.size() - offsets_end > UINT32_MAX) return Code::kCorruption;
+  *row = {.layout = layout,
+          .start = start,
+          .offsets = start + layout->offsets_at,
+          .variable = start + offsets_end,
+          .variable_length = static_cast<uint32_t>(packed.size() - offsets_end),
+          .wide = wide};
+  const uint32_t count = layout->variable_count;
+  const uint32_t last = count == 0 ? 0 : row->end_of(count - 1);
+  return last == row->variable_length ? Code::kOk : Code::kCorruption;
+}
+
+bool RowCodec::unpack_variable(const OpenRow &row, const RowSlot &slot, uint8_t *record) const noexcept {
+  std::string_view bytes;
+  if (!row.bytes_of(slot.position, &bytes)) return false;
+  uint8_t *field = record + slot.record_offset;
+  if (slot.action == SlotAction::kBlob) {
+    if (!length_fits(bytes.size(), slot.length_bytes)) return false;
+    store_blob(field, slot.length_bytes, bytes);
+    return true;
+  }
+  if (bytes.size() > slot.length) return false;
+  if (slot.action == SlotAction::kVarchar) {
+    if (!length_fits(bytes.size(), slot.length_bytes)) return false;
+    field[0] = static_cast<uint8_t>(bytes.size());
+    if (slot.length_bytes == 2) field[1] = static_cast<uint8_t>(bytes.size() >> 8);
+    copy_bytes(field + slot.length_bytes, as_bytes(bytes), bytes.size());
+    return true;
+  }
+  copy_bytes(field, as_bytes(bytes), bytes.size());
+  std::memset(field + bytes.size(), slot.pad_byte, slot.length - bytes.size());
+  return true;
+}
+
+void RowCodec::unpack_default(size_t index, uint8_t *record) const noexcept {
+  const Column &column = columns_[index];
+  const uint8_t *from = reinterpret_cast<const uint8_t *>(defaults_.data());
+  const bool null = is_null(column, from);
+  set_null(column, null, record);
+  uint8_t *field = record + column.record_offset;
+  from += column.record_offset;
+  switch (column.kind) {
+    case ColumnKind::kFixed:
+    case ColumnKind::kChar:
+      copy_bytes(field, from, column.length);
+      return;
+    case ColumnKind::kVarchar:
+      if (null) return clear_column(column, record);
+      copy_bytes(field, from, column.length_bytes + load_le_bytes(from, column.length_bytes));
+      return;
+    case ColumnKind::kBlob:
+      store_blob(field, column.length_bytes, {});
+      return;
+  }
+}
+
+Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept {
+  const RowSlot &slot = row.layout->slots[index];
+  if (slot.action == SlotAction::kMismatch) return Code::kBug;
+  if (slot.action == SlotAction::kDefault) {
+    unpack_default(index, record);
+    return Code::kOk;
+  }
+  const bool null = row.null(slot);
+  if (null && slot.record_null_mask == 0) return Code::kCorruption;
+  uint8_t &null_byte = record[slot.record_null_offset];
+  null_byte = static_cast<uint8_t>((null_byte & ~slot.record_null_mask) | (null ? slot.record_null_mask : 0));
+  if (slot.action == SlotAction::kCopy) {
+    copy_bytes(record + slot.record_offset, row.start + slot.position, slot.length);
+    return Code::kOk;
+  }
+  return unpack_variable(row, slot, record) ? Code::kOk : Code::kCorruption;
+}
+
+Status RowCodec::unpack(std::string_view packed, const std::vector<bool> *wanted, uint8_t *record) const {
+  OpenRow row;
+  Code code = open(packed, &row);
+  if (code != Code::kOk) return bad_row(code);
+  const size_t count = columns_.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (wanted != nullptr && !(*wanted)[i]) continue;
+    code = unpack_column(row, i, record);
+    if (code != Code::kOk) return bad_row(code);
+  }
+  return Status::Ok();
+}
+
+void RowCodec::find_default(size_t index, PackedValue *out) const noexcept {
+  const Column &column = columns_[index];
+  const uint8_t *record = reinterpret_cast<const uint8_t *>(defaults_.data());
+  out->present = !is_null(column, record);
+  out->bytes = {};
+  if (out->present && column.kind != ColumnKind::kBlob) out->bytes = column_bytes(column, record);
+}
+
+Code RowCodec::try_find(std::string_view packed, size_t column_index, PackedValue *out) const noexcept {
+  OpenRow row;
+  const Code code = open(packed, &row);
+  if (code != Code::kOk) return code;
+  const RowSlot &slot = row.layout->slots[column_index];
+  if (slot.action == SlotAction::kMismatch) return Code::kBug;
+  if (slot.action == SlotAction::kDefault) {
+    find_default(column_index, out);
+    return Code::kOk;
+  }
+  out->present = !row.null(slot);
+  if (slot.action == SlotAction::kCopy) {
+    out->bytes = as_view(row.start + slot.position, slot.length);
+    return Code::kOk;
+  }
+  if (!row.bytes_of(slot.position, &out->bytes)) return Code::kCorruption;
+  const bool fits = slot.action == SlotAction::kBlob || out->bytes.size() <= slot.length;
+  return fits ? Code::kOk : Code::kCorruption;
+}
+
+Status RowCodec::find(std::string_view packed, size_t column_index, PackedValue *out) const {
+  const Code code = try_find(packed, column_index, out);
+  return code == Code::kOk ? Status::Ok() : bad_row(code);
+}
+
+}  // namespace atoll::codec

@@ -1,0 +1,107 @@
+// Rows <-> bytes. Pure: no THD, no RocksDB, no clock.
+//
+// A record is MariaDB's in-memory row (TABLE::record); a packed row is what stands in a key's value.
+// The layout of a packed row is table R1 of docs/internals/formats.md:
+//
+//   header   1 byte   bit 0: var offsets are 4 bytes instead of 2; other bits 0
+//   version  varint   schema version the row was written with
+//   nulls    ceil(nullable columns / 8) bytes
+//   fixed    every fixed column at a fixed offset (a NULL one is zero-filled)
+//   offsets  end of each variable column within the variable section, 2 or 4 bytes each
+//   variable the bytes of the variable columns
+//
+// so that a predicate can be evaluated without unpacking the row.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "codec/row_layout.h"
+
+namespace atoll::codec {
+
+// How a column's bytes stand in a record.
+enum class ColumnKind : uint8_t {
+  kFixed = 0,    // `length` bytes, copied as they are
+  kVarchar = 1,  // length prefix of `length_bytes`, then data
+  kBlob = 2,     // length prefix of `length_bytes`, then a pointer to the data
+  kChar = 3,     // `length` bytes padded with `pad_byte`; trailing padding is not stored
+};
+
+struct Column {
+  uint32_t id = 0;  // stable within the table, never reused
+  ColumnKind kind = ColumnKind::kFixed;
+  uint32_t record_offset = 0;  // bytes from the start of the record
+  uint32_t length = 0;         // kFixed, kChar: bytes in the record; others: largest data length
+  uint8_t length_bytes = 0;    // kVarchar: 1 or 2; kBlob: 1 to 4
+  uint8_t pad_byte = ' ';      // kChar
+  int32_t null_offset = -1;    // byte of the record that holds the null bit; -1: NOT NULL
+  uint8_t null_mask = 0;
+};
+
+// A column as an earlier schema version knew it; enough to find its bytes in an old row.
+struct PastColumn {
+  uint32_t id = 0;
+  ColumnKind kind = ColumnKind::kFixed;
+  uint32_t length = 0;
+  bool nullable = false;
+};
+
+// One column of a packed row, found without unpacking.
+struct PackedValue {
+  bool present = false;  // false: NULL (or a column this old row does not have, see RowCodec::find)
+  std::string_view bytes;
+};
+
+class RowCodec {
+ public:
+  // `defaults` is a record holding the values that rows older than a column have for it;
+  // `record_length` bytes, copied. Blob defaults must be empty.
+  RowCodec(uint32_t schema_version, std::vector<Column> columns, const uint8_t *defaults,
+           size_t record_length);
+
+  // Declares how rows of an earlier version are laid out.
+  void add_past_version(uint32_t version, std::vector<PastColumn> columns);
+
+  size_t column_count() const { return columns_.size(); }
+  const Column &column(size_t index) const { return columns_[index]; }
+
+  // Appends the packed row to `out`.
+  void pack(const uint8_t *record, std::string *out) const;
+
+  // Writes the wanted columns (by index; nullptr = all) and their null bits into `record`. Blob columns
+  // point into `packed`, which the caller keeps alive. Errors: kCorruption.
+  Status unpack(std::string_view packed, const std::vector<bool> *wanted, uint8_t *record) const;
+
+  // Finds one column in a packed row, at the cost of a few loads for rows of the current version.
+  // For older rows a missing column yields its default. Errors: kCorruption.
+  Status find(std::string_view packed, size_t column_index, PackedValue *out) const;
+
+  // As find(), without building a Status: kOk, kCorruption or kBug. For code that runs once per row.
+  Code try_find(std::string_view packed, size_t column_index, PackedValue *out) const noexcept;
+
+ private:
+  struct OpenRow;  // a packed row whose sizes have been checked
+
+  RowLayout layout_of(uint32_t version, const std::vector<PastColumn> &stored) const;
+  void plan_packing();
+  const RowLayout *layout_for(uint32_t version) const noexcept;
+  const RowLayout *layout_named_in(std::string_view packed) const noexcept;
+  Code open(std::string_view packed, OpenRow *row) const noexcept;
+  bool unpack_variable(const OpenRow &row, const RowSlot &slot, uint8_t *record) const noexcept;
+  Code unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept;
+  void unpack_default(size_t index, uint8_t *record) const noexcept;
+  void find_default(size_t index, PackedValue *out) const noexcept;
+  size_t variable_bytes_max(const uint8_t *record) const noexcept;
+
+  std::vector<Column> columns_;
+  std::string defaults_;  // a record
+  RowLayout current_;
+  std::vector<RowLayout> past_;  // by ascending version
+};
+
+}  // namespace atoll::codec

@@ -1,0 +1,68 @@
+// Numbers for SHOW STATUS and SHOW ENGINE ATOLL STATUS.
+#include <rocksdb/statistics.h>
+
+#include <sstream>
+
+#include "lsm/database_impl.h"
+
+namespace atoll::lsm {
+namespace {
+
+using Properties = rocksdb::DB::Properties;
+
+uint64_t aggregated(rocksdb::DB *db, const std::string &name) {
+  uint64_t value = 0;
+  return db->GetAggregatedIntProperty(name, &value) ? value : 0;
+}
+
+uint64_t property(rocksdb::DB *db, const std::string &name) {
+  uint64_t value = 0;
+  return db->GetIntProperty(name, &value) ? value : 0;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, uint64_t>> DatabaseImpl::counters() {
+  rocksdb::DB *const main = base(Side::kMain);
+  const rocksdb::Statistics &statistics = *parts_.statistics;
+  const auto ticker = [&](uint32_t type) { return statistics.getTickerCount(type); };
+  return {
+      {"memtable_bytes", parts_.write_buffers->memory_usage()},
+      {"memtable_bytes_max", parts_.write_buffers->buffer_size()},
+      {"block_cache_bytes", parts_.block_cache->GetCapacity()},
+      {"block_cache_bytes_used", parts_.block_cache->GetUsage()},
+      {"block_cache_hits", ticker(rocksdb::BLOCK_CACHE_HIT)},
+      {"block_cache_misses", ticker(rocksdb::BLOCK_CACHE_MISS)},
+      {"stall_us", ticker(rocksdb::STALL_MICROS)},
+      {"write_stopped", property(main, Properties::kIsWriteStopped)},
+      {"compaction_pending_bytes", aggregated(main, Properties::kEstimatePendingCompactionBytes)},
+      {"flushes_running", property(main, Properties::kNumRunningFlushes)},
+      {"compactions_running", property(main, Properties::kNumRunningCompactions)},
+      {"flush_bytes_written", ticker(rocksdb::FLUSH_WRITE_BYTES)},
+      {"compaction_bytes_written", ticker(rocksdb::COMPACT_WRITE_BYTES)},
+      {"compaction_bytes_read", ticker(rocksdb::COMPACT_READ_BYTES)},
+      {"wal_syncs", ticker(rocksdb::WAL_FILE_SYNCED)},
+      {"wal_bytes_written", ticker(rocksdb::WAL_FILE_BYTES)},
+      {"bloom_useful", ticker(rocksdb::BLOOM_FILTER_USEFUL)},
+      {"table_opens", ticker(rocksdb::NO_FILE_OPENS)},
+      {"live_table_bytes", aggregated(main, Properties::kLiveSstFilesSize)},
+      {"background_errors", errors_->errors()},
+      {"families", families_->live().size()},
+      {"families_pooled", families_->pooled()},
+      {"ranges_to_reclaim", reclaim_->pending()},
+  };
+}
+
+std::string DatabaseImpl::describe() {
+  std::ostringstream text;
+  for (const auto &[name, value] : counters()) text << name << " " << value << "\n";
+  const Status error = background_error();
+  text << "background_error " << (error.ok() ? "none" : error.message()) << "\n";
+  std::string levels;
+  if (base(Side::kMain)->GetProperty(shared_->handle(), Properties::kLevelStats, &levels)) {
+    text << "shared family:\n" << levels;
+  }
+  return text.str();
+}
+
+}  // namespace atoll::lsm

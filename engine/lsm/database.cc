@@ -1,0 +1,280 @@
+#include <rocksdb/convenience.h>
+#include <rocksdb/utilities/transaction_db.h>
+#include <rocksdb/write_batch.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cloudfs/cloud_file_system.h"
+#include "lsm/bulk_load.h"
+#include "lsm/database_impl.h"
+#include "lsm/info_log.h"
+
+namespace atoll::lsm {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status directory_error(const std::string &path, const std::error_code &error) {
+  const Code code = error == std::errc::no_space_on_device ? Code::kNoSpace : Code::kInvalid;
+  return Status(code, "cannot create the directory " + path + ": " + error.message());
+}
+
+Status make_directory(const std::string &path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  return error ? directory_error(path, error) : Status::Ok();
+}
+
+Status wipe_directory(const std::string &path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? directory_error(path, error) : Status::Ok();
+}
+
+}  // namespace
+
+Status Database::open(const DatabaseOptions &options, std::unique_ptr<Database> *out) {
+  auto database = std::make_unique<DatabaseImpl>(options);
+  ATOLL_RETURN_IF_ERROR(database->open());
+  *out = std::move(database);
+  return Status::Ok();
+}
+
+DatabaseImpl::DatabaseImpl(const DatabaseOptions &options)
+    : options_(options),
+      parts_(make_shared_parts(options)),
+      errors_(std::make_shared<ErrorWatch>(options.log)) {}
+
+DatabaseImpl::~DatabaseImpl() { close(); }
+
+// ---- open and close ------------------------------------------------------------------------------
+
+Status DatabaseImpl::open() {
+  ATOLL_RETURN_IF_ERROR(prepare_directories());
+  ATOLL_RETURN_IF_ERROR(open_main().with("opening the database in " + options_.local_dir));
+  ATOLL_RETURN_IF_ERROR(open_temp().with("opening the temporary database in " + options_.temp_dir));
+  errors_->start(base(Side::kMain));
+  return Status::Ok();
+}
+
+// Bulk loads and temporary tables do not survive a restart.
+Status DatabaseImpl::prepare_directories() {
+  ATOLL_RETURN_IF_ERROR(make_directory(options_.local_dir));
+  ATOLL_RETURN_IF_ERROR(wipe_directory(bulk_directory(options_.local_dir)));
+  ATOLL_RETURN_IF_ERROR(wipe_directory(options_.temp_dir));
+  return make_directory(options_.temp_dir);
+}
+
+Status DatabaseImpl::list_families(const rocksdb::DBOptions &options, std::vector<std::string> *names) {
+  *names = {rocksdb::kDefaultColumnFamilyName};
+  if (!env_->FileExists(options_.local_dir + "/CURRENT").ok()) return Status::Ok();  // a new database
+  names->clear();
+  return from_rocksdb(rocksdb::DB::ListColumnFamilies(options, options_.local_dir, names));
+}
+
+Status DatabaseImpl::open_main() {
+  auto files = std::make_shared<cloudfs::CloudFileSystem>(rocksdb::FileSystem::Default(), options_.local_dir,
+                                                          options_.store);
+  ATOLL_RETURN_IF_ERROR(files->adopt_local_tables());
+  env_ = rocksdb::NewCompositeEnv(files);
+
+  rocksdb::DBOptions db_options = main_database_options(options_, parts_);
+  db_options.env = env_.get();
+  db_options.info_log = make_info_log(options_.local_dir);
+  db_options.listeners.push_back(errors_);
+  std::vector<std::string> names;
+  ATOLL_RETURN_IF_ERROR(list_families(db_options, &names));
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const std::string &name : names) {
+    descriptors.emplace_back(name, family_options_by_name(name, options_.default_compression, parts_));
+  }
+
+  std::vector<rocksdb::ColumnFamilyHandle *> handles;
+  rocksdb::TransactionDB *opened = nullptr;
+  const rocksdb::Status status = rocksdb::TransactionDB::Open(
+      db_options, transaction_options(), options_.local_dir, descriptors, &handles, &opened);
+  if (!status.ok()) return from_rocksdb(status);
+  main_.reset(opened);
+  files->refuse_options_files();
+  raise_open_files_limit();
+
+  FamilyRegistry::Settings settings;
+  settings.store = options_.store;
+  settings.default_compression = options_.default_compression;
+  settings.log = options_.log;
+  families_ = std::make_unique<FamilyRegistry>(base(Side::kMain), &parts_, std::move(settings));
+  families_->adopt(handles);
+  reclaim_ = std::make_unique<RangeReclaim>(base(Side::kMain));
+  idle_flush_ = std::make_unique<IdleFlush>(
+      base(Side::kMain), [this] { return families_->live(); }, IdleFlush::Settings());
+  return open_fixed_families();
+}
+
+Status DatabaseImpl::open_fixed_families() {
+  ATOLL_RETURN_IF_ERROR(families_->fixed(kCatalogFamilyName, &catalog_));
+  return families_->fixed(kSharedFamilyName, &shared_);
+}
+
+// Opened with the smallest limit, RocksDB reads at most two tables' metadata during open; now it may keep
+// as many open as there are file descriptors for.
+void DatabaseImpl::raise_open_files_limit() {
+  rlimit limit{};
+  uint64_t files = 256;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    files = std::clamp<uint64_t>(limit.rlim_cur / 4, 64, 20000);
+  }
+  (void)base(Side::kMain)->SetDBOptions({{"max_open_files", std::to_string(files)}});
+}
+
+Status DatabaseImpl::open_temp() {
+  rocksdb::DBOptions db_options = temp_database_options(options_, parts_);
+  db_options.info_log = make_info_log(options_.temp_dir);
+  const Compression fast{Algorithm::kLz4, 0};
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  descriptors.emplace_back(rocksdb::kDefaultColumnFamilyName, family_options(fast, parts_));
+  std::vector<rocksdb::ColumnFamilyHandle *> handles;
+  rocksdb::TransactionDB *opened = nullptr;
+  const rocksdb::Status status = rocksdb::TransactionDB::Open(
+      db_options, transaction_options(), options_.temp_dir, descriptors, &handles, &opened);
+  if (!status.ok()) return from_rocksdb(status);
+  temp_.reset(opened);
+  temp_family_ = std::make_unique<FamilyImpl>(handles.front(), Side::kTemp);
+  return Status::Ok();
+}
+
+Status DatabaseImpl::shut_down() {
+  if (main_ == nullptr) return Status::Ok();
+  stop_threads();
+  const Status flushed = flush(nullptr);
+  const Status synced = sync_wal();
+  rocksdb::CancelAllBackgroundWork(base(Side::kMain), true);
+  return flushed.ok() ? synced : flushed;
+}
+
+void DatabaseImpl::stop_threads() {
+  if (idle_flush_) idle_flush_->stop();
+  if (reclaim_) reclaim_->stop();
+  if (families_) families_->stop();
+}
+
+void DatabaseImpl::close() {
+  stop_threads();
+  errors_->stop();
+  idle_flush_.reset();
+  reclaim_.reset();
+  families_.reset();
+  if (temp_ && temp_family_) (void)temp_->DestroyColumnFamilyHandle(temp_family_->handle());
+  temp_family_.reset();
+  temp_.reset();
+  main_.reset();
+}
+
+// ---- families ------------------------------------------------------------------------------------
+
+Status DatabaseImpl::create_family(const Compression &compression, Family **out) {
+  return families_->create(compression, out);
+}
+
+Family *DatabaseImpl::find_family(uint32_t id) { return families_->find(id); }
+
+void DatabaseImpl::drop_family(uint32_t id) { families_->drop(id); }
+
+void DatabaseImpl::reconcile_families(const std::function<bool(uint32_t id)> &is_known) {
+  families_->reconcile(is_known);
+}
+
+// ---- ranges --------------------------------------------------------------------------------------
+
+// Through the base database: TransactionDB refuses range deletions, as its locks do not cover them; the
+// caller's catalog change is what makes the range unreachable.
+Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::string_view end) {
+  if (begin >= end) return Status::Ok();
+  const rocksdb::Slice from(begin.data(), begin.size());
+  const rocksdb::Slice to(end.data(), end.size());
+  rocksdb::WriteOptions options;
+  options.disableWAL = family->side() == Side::kTemp;
+  options.sync = !options.disableWAL;  // nobody would repeat a deletion lost in a crash
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status = batch.DeleteRange(family->handle(), from, to);
+  if (status.ok()) status = base(family->side())->Write(options, &batch);
+  if (status.ok() && family->side() == Side::kMain) {
+    reclaim_->add(family, std::string(begin), std::string(end));
+  }
+  return from_rocksdb(status);
+}
+
+std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compression &compression) {
+  const bool is_main = family->side() == Side::kMain;
+  BulkLoadSettings settings;
+  settings.db = base(family->side());
+  settings.family = family;
+  settings.store = is_main ? options_.store : nullptr;
+  const std::string parent = bulk_directory(is_main ? options_.local_dir : options_.temp_dir);
+  settings.directory = parent + "/" + std::to_string(next_bulk_id_.fetch_add(1));
+  rocksdb::Env *const env = is_main ? env_.get() : rocksdb::Env::Default();
+  settings.file_options = bulk_file_options(compression, parts_, env, true);
+  settings.keys_only_file_options = bulk_file_options(compression, parts_, env, false);
+  settings.threads = static_cast<size_t>(parts_.threads);
+  settings.sort_bytes_max = options_.bulk_sort_bytes;
+  return make_bulk_load(std::move(settings));
+}
+
+// ---- maintenance ---------------------------------------------------------------------------------
+
+Status DatabaseImpl::sync_wal() {
+  wal_syncs_.fetch_add(1, std::memory_order_relaxed);
+  return from_rocksdb(main_->SyncWAL());
+}
+
+Status DatabaseImpl::flush(Family *family) {
+  rocksdb::FlushOptions options;
+  options.allow_write_stall = true;
+  if (family == nullptr) return flush_all(options);
+  return from_rocksdb(base(family->side())->Flush(options, family->handle()));
+}
+
+// All are started before the first is waited for, so that their syncs overlap.
+Status DatabaseImpl::flush_all(const rocksdb::FlushOptions &options) {
+  using Properties = rocksdb::DB::Properties;
+  rocksdb::DB *const main = base(Side::kMain);
+  std::vector<rocksdb::ColumnFamilyHandle *> handles;
+  rocksdb::FlushOptions start = options;
+  start.wait = false;
+  for (FamilyImpl *family : families_->live()) {
+    rocksdb::ColumnFamilyHandle *const handle = family->handle();
+    uint64_t rows = 0;
+    uint64_t waiting = 0;
+    (void)main->GetIntProperty(handle, Properties::kNumEntriesActiveMemTable, &rows);
+    (void)main->GetIntProperty(handle, Properties::kNumImmutableMemTable, &waiting);
+    if (rows == 0 && waiting == 0) continue;
+    const rocksdb::Status status = main->Flush(start, handle);
+    if (status.IsColumnFamilyDropped()) continue;
+    if (!status.ok()) return from_rocksdb(status);
+    handles.push_back(handle);
+  }
+  if (handles.empty()) return Status::Ok();
+  const rocksdb::Status status = main->Flush(options, handles);
+  return status.IsColumnFamilyDropped() ? Status::Ok() : from_rocksdb(status);
+}
+
+Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string_view end) {
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  options.max_subcompactions = static_cast<uint32_t>(parts_.threads);
+  const rocksdb::Slice from(begin.data(), begin.size());
+  const rocksdb::Slice to(end.data(), end.size());
+  return from_rocksdb(base(family->side())
+                          ->CompactRange(options, family->handle(), begin.empty() ? nullptr : &from,
+                                         end.empty() ? nullptr : &to));
+}
+
+Status DatabaseImpl::background_error() { return errors_->last_error(); }
+
+void DatabaseImpl::set_block_cache_bytes(uint64_t bytes) {
+  parts_.block_cache->SetCapacity(block_cache_capacity(bytes));
+}
+
+}  // namespace atoll::lsm

@@ -1,0 +1,130 @@
+// The only place that opens RocksDB: options, column families, bulk ingestion, numbers.
+//
+// Two databases are open in one server: `main`, whose files live in the bucket (cloudfs), and `temp`, for
+// TEMPORARY tables: plain local files, no WAL, wiped at start.
+#pragma once
+
+#include <rocksdb/utilities/transaction_db.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "bridge/objstore.h"
+
+namespace atoll::lsm {
+
+enum class Algorithm : uint8_t { kNone = 0, kLz4 = 1, kZstd = 2, kZlib = 3 };
+
+struct Compression {
+  Algorithm algorithm = Algorithm::kLz4;
+  int level = 0;  // 0: the algorithm's default
+  bool operator==(const Compression &) const = default;
+};
+
+enum class Side : uint8_t { kMain, kTemp };
+
+// A column family. Pointers stay valid until the database is closed, also after a drop.
+class Family {
+ public:
+  virtual ~Family() = default;
+  virtual uint32_t id() const = 0;
+  virtual Side side() const = 0;
+  virtual rocksdb::ColumnFamilyHandle *handle() const = 0;
+};
+
+struct DatabaseOptions {
+  std::string local_dir;           // main
+  std::string temp_dir;            // temp
+  atoll_store *store = nullptr;    // nullptr: no bucket (tests)
+  uint64_t block_cache_bytes = 0;  // 0: smallest possible
+  uint64_t memtable_bytes = 0;     // one budget for all families (WriteBufferManager); 0: derived
+  uint64_t wal_bytes_max = 0;      // max_total_wal_size; 0: derived
+  Compression default_compression;
+  int background_threads = 0;               // 0: cores
+  uint64_t bulk_sort_bytes = 128ull << 20;  // memory of one BulkLoad for unsorted streams
+  std::function<void(int level, const std::string &)> log;
+};
+
+// Sorted bulk ingestion into one family: the way of ALTER and index builds. Each byte is written once
+// locally, uploaded as soon as its file is complete, and becomes visible in one step. Litter is removed by
+// the destructor. One thread adds to one stream; different streams may be fed by different threads.
+class BulkLoad {
+ public:
+  virtual ~BulkLoad() = default;
+  // `presorted`: keys come in strictly ascending order. Otherwise they are sorted in memory, within the
+  // load's budget, spilling sorted runs to local disk.
+  // `unique_length`: bytes of a key that must be unique in this stream, 0 = exempt (may be null).
+  using UniqueLength = std::function<size_t(std::string_view key)>;
+  virtual size_t add_stream(bool presorted, UniqueLength unique_length) = 0;
+  // Errors: kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
+  virtual Status add(size_t stream, std::string_view key, std::string_view value) = 0;
+  // Sorts, writes, uploads and ingests what all streams hold. With a bucket, returns after the files are
+  // uploaded and noted as DDL. Errors: as add(). `progress` (may be null) gets 0..1, returns false to abort
+  // (kInterrupted).
+  virtual Status finish(const std::function<bool(double)> &progress) = 0;
+  // After kDuplicate: the stream and the second of the two keys that clash.
+  virtual size_t duplicate_stream() const = 0;
+  virtual std::string_view duplicate_key() const = 0;
+  virtual std::string_view duplicate_value() const { return {}; }
+};
+
+struct RangeEstimate {
+  uint64_t bytes = 0;    // on disk, compressed, plus memtables
+  uint64_t entries = 0;  // estimated
+};
+
+class Database {
+ public:
+  virtual ~Database() = default;
+
+  // Opens or creates. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.
+  static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
+
+  virtual rocksdb::TransactionDB *db(Side side) = 0;
+  virtual Family *catalog_family() = 0;  // definitions of all tables
+  virtual Family *shared_family() = 0;   // small tables, under a prefix each
+  virtual Family *temp_family() = 0;     // TEMPORARY tables, under a prefix each
+
+  // A family of its own for a table; default compression comes from a pool. The family exists durably
+  // when this returns. Errors: kUnavailable, kFenced, kNoSpace.
+  virtual Status create_family(const Compression &compression, Family **out) = 0;
+  virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
+  // Drops in the background; ids in use elsewhere must be gone from the catalog first.
+  virtual void drop_family(uint32_t id) = 0;
+  // Families the catalog does not know (crash between family and catalog row): drop them.
+  virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
+
+  // Removes [begin, end) by one range tombstone; the space is reclaimed in the background.
+  virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
+
+  virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) = 0;
+
+  virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
+  // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.
+  virtual std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
+                                         size_t pieces) = 0;
+
+  virtual Status sync_wal() = 0;
+  virtual Status flush(Family *family) = 0;  // nullptr: all
+  virtual Status compact(Family *family, std::string_view begin, std::string_view end) = 0;
+  // The last background error, kOk if none. RocksDB resumes by itself after kNoSpace and kUnavailable.
+  virtual Status background_error() = 0;
+
+  virtual void set_block_cache_bytes(uint64_t bytes) = 0;
+  // name/value pairs for SHOW STATUS (memtable bytes, stalls, compaction debt, WAL syncs, ...).
+  virtual std::vector<std::pair<std::string, uint64_t>> counters() = 0;
+  virtual std::string describe() = 0;  // for SHOW ENGINE ATOLL STATUS
+
+  // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
+  virtual Status shut_down() = 0;
+};
+
+// Maps a RocksDB status; adds nothing to its message.
+Status from_rocksdb(const rocksdb::Status &status);
+
+}  // namespace atoll::lsm

@@ -1,0 +1,82 @@
+// The two databases of one server, put together. Parts with a life of their own have files of their own:
+// families, range_reclaim, error_watch, bulk_load; estimate.cc and counters.cc hold member functions.
+#pragma once
+
+#include <rocksdb/env.h>
+
+#include <atomic>
+#include <memory>
+
+#include "lsm/database.h"
+#include "lsm/error_watch.h"
+#include "lsm/families.h"
+#include "lsm/idle_flush.h"
+#include "lsm/options.h"
+#include "lsm/range_reclaim.h"
+
+namespace atoll::lsm {
+
+class DatabaseImpl final : public Database {
+ public:
+  explicit DatabaseImpl(const DatabaseOptions &options);
+  ~DatabaseImpl() override;
+  Status open();
+
+  rocksdb::TransactionDB *db(Side side) override { return side == Side::kMain ? main_.get() : temp_.get(); }
+  Family *catalog_family() override { return catalog_; }
+  Family *shared_family() override { return shared_; }
+  Family *temp_family() override { return temp_family_.get(); }
+
+  Status create_family(const Compression &compression, Family **out) override;
+  Family *find_family(uint32_t id) override;
+  void drop_family(uint32_t id) override;
+  void reconcile_families(const std::function<bool(uint32_t id)> &is_known) override;
+
+  Status delete_range(Family *family, std::string_view begin, std::string_view end) override;
+  std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) override;
+
+  RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) override;
+  std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
+                                 size_t pieces) override;
+
+  Status sync_wal() override;
+  Status flush(Family *family) override;
+  Status compact(Family *family, std::string_view begin, std::string_view end) override;
+  Status background_error() override;
+  void set_block_cache_bytes(uint64_t bytes) override;
+  std::vector<std::pair<std::string, uint64_t>> counters() override;
+  std::string describe() override;
+  Status shut_down() override;
+
+ private:
+  Status open_main();
+  Status open_temp();
+  Status prepare_directories();
+  Status open_fixed_families();
+  Status flush_all(const rocksdb::FlushOptions &options);
+  Status list_families(const rocksdb::DBOptions &options, std::vector<std::string> *names);
+  void raise_open_files_limit();
+  void stop_threads();
+  void close();
+
+  rocksdb::DB *base(Side side) { return db(side)->GetBaseDB(); }
+  double entry_bytes(FamilyImpl *family, const rocksdb::Range &range);
+  bool count_cached(Family *family, const rocksdb::Range &range, uint64_t *entries);
+
+  DatabaseOptions options_;
+  SharedParts parts_;
+  std::shared_ptr<ErrorWatch> errors_;
+  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<rocksdb::TransactionDB> main_;
+  std::unique_ptr<rocksdb::TransactionDB> temp_;
+  std::unique_ptr<FamilyImpl> temp_family_;
+  std::unique_ptr<FamilyRegistry> families_;
+  std::unique_ptr<RangeReclaim> reclaim_;
+  std::unique_ptr<IdleFlush> idle_flush_;
+  Family *catalog_ = nullptr;
+  Family *shared_ = nullptr;
+  std::atomic<uint64_t> next_bulk_id_{1};
+  std::atomic<uint64_t> wal_syncs_{0};
+};
+
+}  // namespace atoll::lsm

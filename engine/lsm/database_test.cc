@@ -1,0 +1,260 @@
+// Goal:   the database opens, keeps and finds its data again, with its tables in a bucket or not, and tells
+//         the bucket things in the right order.
+// Method: a real RocksDB over the fake object layer; tables are removed from local disk behind its back.
+#include <algorithm>
+#include <fstream>
+
+#include "lsm/options.h"
+#include "lsm/test_database.h"
+
+namespace atoll::lsm {
+namespace {
+
+constexpr Compression kZstd6{Algorithm::kZstd, 6};
+
+TEST(DatabaseTest, a_new_database_has_its_fixed_families) {
+  TestDatabase database(false);
+  ASSERT_ATOLL_OK(database.open());
+  ASSERT_NE(database->catalog_family(), nullptr);
+  ASSERT_NE(database->shared_family(), nullptr);
+  EXPECT_EQ(database->temp_family()->side(), Side::kTemp);
+  ASSERT_ATOLL_OK(database.put(database->catalog_family(), "a", "1"));
+  ASSERT_ATOLL_OK(database.shut_down());
+  ASSERT_ATOLL_OK(database.open());
+  EXPECT_EQ(database.get(database->catalog_family(), "a"), "1");
+}
+
+TEST(DatabaseTest, writes_survive_a_crash_through_the_wal) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  Family *family = nullptr;
+  ASSERT_ATOLL_OK(database->create_family(kZstd6, &family));
+  const uint32_t id = family->id();
+  ASSERT_ATOLL_OK(database.put(family, "k", "v"));
+  ASSERT_ATOLL_OK(database.reopen());
+  ASSERT_NE(database->find_family(id), nullptr);
+  EXPECT_EQ(database.get(database->find_family(id), "k"), "v");
+}
+
+TEST(DatabaseTest, a_clean_shutdown_leaves_nothing_to_the_wal) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  ASSERT_ATOLL_OK(database.shut_down());
+  for (const auto &entry : std::filesystem::directory_iterator(database.options.local_dir)) {
+    if (entry.path().extension() == ".log") std::filesystem::remove(entry.path());
+  }
+  ASSERT_ATOLL_OK(database.open());
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
+}
+
+TEST(DatabaseTest, reads_succeed_with_every_local_table_gone) {
+  TestDatabase database(true);
+  database.store()->evict_after_upload = true;
+  ASSERT_ATOLL_OK(database.open());
+  Family *family = nullptr;
+  ASSERT_ATOLL_OK(database->create_family(kZstd6, &family));
+  const uint32_t id = family->id();
+  for (uint64_t i = 0; i < 5000; ++i) ASSERT_ATOLL_OK(database.put(family, test_key(i), std::to_string(i)));
+  ASSERT_ATOLL_OK(database->flush(family));
+  ASSERT_ATOLL_OK(database.shut_down());
+  EXPECT_EQ(database.remove_local_tables(), 0u);
+  ASSERT_ATOLL_OK(database.open());
+  EXPECT_EQ(database.count(database->find_family(id)), 5000);
+  EXPECT_GT(database.store()->count("read "), 0u);
+  ASSERT_ATOLL_OK(database->compact(database->find_family(id), "", ""));
+  EXPECT_EQ(database.count(database->find_family(id)), 5000);
+}
+
+// Gate G1: when MANIFEST bytes are reported durable, every table they may name is with the store.
+TEST(DatabaseTest, tables_reach_the_store_before_the_manifest_that_names_them) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  const size_t before = database.store()->recorded().size();
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  ASSERT_ATOLL_OK(database->flush(database->shared_family()));
+  const std::vector<std::string> calls = database.store()->recorded();
+  const auto find = [&](const std::string &prefix) {
+    return std::find_if(calls.begin() + static_cast<ptrdiff_t>(before), calls.end(),
+                        [&](const std::string &call) { return call.starts_with(prefix); });
+  };
+  ASSERT_NE(find("add "), calls.end());
+  ASSERT_NE(find("manifest_synced "), calls.end());
+  EXPECT_LT(find("wal_appended "), find("add "));
+  EXPECT_LT(find("add "), find("manifest_synced "));
+}
+
+TEST(DatabaseTest, a_manifest_is_announced_synced_before_it_is_current) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  const std::vector<std::string> calls = database.store()->recorded();
+  const auto current = std::find_if(calls.begin(), calls.end(),
+                                    [](const std::string &call) { return call.starts_with("current_set "); });
+  ASSERT_NE(current, calls.end());
+  const std::string number = current->substr(std::string("current_set ").size());
+  const auto synced = std::find_if(calls.begin(), current, [&](const std::string &call) {
+    return call.starts_with("manifest_synced " + number + " ");
+  });
+  EXPECT_NE(synced, current);
+}
+
+TEST(DatabaseTest, compression_of_a_family_survives_without_an_options_file) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  Family *family = nullptr;
+  ASSERT_ATOLL_OK(database->create_family(kZstd6, &family));
+  const uint32_t id = family->id();
+  ASSERT_ATOLL_OK(database.shut_down());
+  for (const auto &entry : std::filesystem::directory_iterator(database.options.local_dir)) {
+    if (entry.path().filename().string().starts_with("OPTIONS")) std::filesystem::remove(entry.path());
+  }
+  ASSERT_ATOLL_OK(database.open());
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  ASSERT_TRUE(database->find_family(id)->handle()->GetDescriptor(&descriptor).ok());
+  EXPECT_EQ(descriptor.options.bottommost_compression, rocksdb::kZSTD);
+  EXPECT_EQ(descriptor.options.bottommost_compression_opts.level, 6);
+}
+
+TEST(DatabaseTest, a_fenced_database_refuses_writes_and_keeps_serving_reads) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  ASSERT_ATOLL_OK(database->flush(nullptr));
+  database.store()->fenced = true;
+  EXPECT_EQ(database.put(database->shared_family(), "k2", "v").code(), Code::kFenced);
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
+  EXPECT_EQ(database.get(database->shared_family(), "k2"), "");
+  EXPECT_EQ(database->background_error().code(), Code::kFenced);
+  Family *family = nullptr;
+  EXPECT_EQ(database->create_family(kZstd6, &family).code(), Code::kFenced);
+}
+
+TEST(DatabaseTest, a_silent_bucket_is_unavailable_and_never_corruption) {
+  TestDatabase database(true);
+  database.store()->evict_after_upload = true;
+  ASSERT_ATOLL_OK(database.open());
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  ASSERT_ATOLL_OK(database->flush(nullptr));
+  ASSERT_ATOLL_OK(database.reopen());
+  database.store()->fail = [](const std::string &call) {
+    const bool bucket = call.starts_with("read ") || call.starts_with("open ");
+    return bucket ? Code::kUnavailable : Code::kOk;
+  };
+  std::string value;
+  const rocksdb::Status status =
+      database->db(Side::kMain)
+          ->Get(rocksdb::ReadOptions(), database->shared_family()->handle(), "k", &value);
+  EXPECT_EQ(from_rocksdb(status).code(), Code::kUnavailable) << status.ToString();
+  database.store()->fail = nullptr;
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
+}
+
+TEST(DatabaseTest, writes_resume_after_a_full_disk) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  std::atomic<bool> full{true};
+  database.store()->fail = [&](const std::string &call) {
+    return full && call.starts_with("add ") ? Code::kNoSpace : Code::kOk;
+  };
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  EXPECT_EQ(database->flush(database->shared_family()).code(), Code::kNoSpace);
+  EXPECT_EQ(database->background_error().code(), Code::kNoSpace);
+  EXPECT_EQ(database.put(database->shared_family(), "k2", "v").code(), Code::kNoSpace);
+  full = false;
+  ASSERT_TRUE(TestDatabase::wait_for([&] { return database->background_error().ok(); }));
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k3", "v"));
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
+}
+
+TEST(DatabaseTest, flushes_resume_by_themselves_when_the_bucket_answers_again) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  std::atomic<bool> silent{true};
+  database.store()->fail = [&](const std::string &call) {
+    return silent && call.starts_with("add ") ? Code::kUnavailable : Code::kOk;
+  };
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  EXPECT_EQ(database->flush(database->shared_family()).code(), Code::kUnavailable);
+  EXPECT_EQ(database->background_error().code(), Code::kUnavailable);
+  silent = false;
+  ASSERT_TRUE(TestDatabase::wait_for([&] { return database->background_error().ok(); }));
+  ASSERT_TRUE(
+      TestDatabase::wait_for([&] { return database.put(database->shared_family(), "k2", "v").ok(); }));
+  ASSERT_ATOLL_OK(database->flush(nullptr));
+  ASSERT_ATOLL_OK(database.reopen());
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
+  EXPECT_EQ(database.get(database->shared_family(), "k2"), "v");
+}
+
+TEST(DatabaseTest, tables_of_a_killed_process_are_handed_to_the_store_at_open) {
+  TestDatabase database(false);
+  ASSERT_ATOLL_OK(database.open());
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "v"));
+  ASSERT_ATOLL_OK(database->flush(nullptr));
+  database.close();
+  atoll_store store((database.root() / "late").string());
+  database.options.store = &store;
+  ASSERT_ATOLL_OK(database.open());
+  EXPECT_GT(store.count("add "), 0u);
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
+  database.close();
+}
+
+TEST(DatabaseTest, delete_range_hides_rows_at_once_and_gives_the_space_back) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  Family *family = nullptr;
+  ASSERT_ATOLL_OK(database->create_family(Compression{}, &family));
+  for (uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_ATOLL_OK(database.put(family, test_key(i, 1), std::string(100, 'a')));
+    ASSERT_ATOLL_OK(database.put(family, test_key(i, 2), std::string(100, 'b')));
+  }
+  ASSERT_ATOLL_OK(database->flush(family));
+  ASSERT_ATOLL_OK(database->delete_range(family, test_key(0, 1), test_key(0, 2)));
+  EXPECT_EQ(database.count(family), 2000);
+  EXPECT_EQ(database.get(family, test_key(7, 1)), "");
+  EXPECT_EQ(database.get(family, test_key(7, 2)), std::string(100, 'b'));
+  const auto pending = [&] {
+    for (const auto &[name, value] : database->counters()) {
+      if (name == "ranges_to_reclaim") return value;
+    }
+    return ~uint64_t{0};
+  };
+  ASSERT_TRUE(TestDatabase::wait_for([&] { return pending() == 0; }));
+  uint64_t keys = 0;
+  database->db(Side::kMain)->GetIntProperty(family->handle(), "rocksdb.estimate-num-keys", &keys);
+  EXPECT_EQ(keys, 2000u);
+  EXPECT_EQ(database.count(family), 2000);
+}
+
+TEST(DatabaseTest, temporary_rows_touch_neither_wal_nor_bucket_and_are_gone_at_restart) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  Family *family = database->temp_family();
+  const size_t before = database.store()->recorded().size();
+  ASSERT_TRUE(database->db(Side::kTemp)->GetBaseDB()->Put(options, family->handle(), "k", "v").ok());
+  ASSERT_ATOLL_OK(database->flush(family));
+  EXPECT_EQ(database.get(family, "k"), "v");
+  EXPECT_EQ(database.store()->recorded().size(), before);
+  ASSERT_ATOLL_OK(database.reopen());
+  EXPECT_EQ(database.get(database->temp_family(), "k"), "");
+}
+
+TEST(FamilyNameTest, names_round_trip_and_others_are_refused) {
+  for (const Algorithm algorithm : {Algorithm::kNone, Algorithm::kLz4, Algorithm::kZstd, Algorithm::kZlib}) {
+    const FamilyName name{42, {algorithm, 7}};
+    const auto parsed = parse_family_name(format_family_name(name));
+    ASSERT_TRUE(parsed.has_value());
+    EXPECT_EQ(parsed->sequence, 42u);
+    EXPECT_EQ(parsed->compression, name.compression);
+  }
+  for (const char *wrong : {"", "t", "default", "catalog", "t1", "t1.zstd", "t1.brotli.3", "tx.zstd.3",
+                            "t1.zstd.", "t1.zstd.-1", "t1.zstd.101", "x00000001.zstd.3"}) {
+    EXPECT_FALSE(parse_family_name(wrong).has_value()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace atoll::lsm

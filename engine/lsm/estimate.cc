@@ -1,0 +1,302 @@
+// How much lies between two keys, and where to cut a range for parallel scans. Both are asked while a
+// query is planned: they look at file boundaries (in memory) and at the index blocks of the one or two
+// tables a bound falls into, which the query itself needs next.
+#include <rocksdb/db.h>
+#include <rocksdb/table_properties.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lsm/database_impl.h"
+
+namespace atoll::lsm {
+namespace {
+
+using rocksdb::Range;
+using rocksdb::Slice;
+
+// Ranges below this are counted if their blocks are in memory: an estimate by blocks cannot tell one row
+// from three hundred.
+constexpr uint64_t kCountBytesMax = 32 * 1024;
+constexpr uint64_t kCountEntriesMax = 512;
+// Table id and index ordinal, the part of a key that tells one index from another.
+constexpr size_t kIndexPrefixBytes = 6;
+constexpr auto kEntrySizeMaxAge = std::chrono::seconds(60);
+constexpr double kEntryBytesGuess = 40;
+// More files than this for a piece: cut between them. Otherwise this many keys are tried for a piece.
+constexpr size_t kFilesPerPiece = 4;
+constexpr size_t kKeysPerPiece = 6;
+constexpr size_t kKeysPerFileMax = 256;
+constexpr size_t kKeysPerGap = 16;
+constexpr int kRefinements = 4;
+constexpr uint64_t kGapBytesMin = 16 * 1024;  // one block: sizes are no finer than that
+
+Slice slice(std::string_view text) { return Slice(text.data(), text.size()); }
+std::string_view view(const Slice &text) { return {text.data(), text.size()}; }
+
+uint64_t file_bytes(rocksdb::DB *db, Family *family, const Range &range) {
+  rocksdb::SizeApproximationOptions options;
+  options.include_files = true;
+  options.include_memtables = false;
+  options.files_size_error_margin = 0.1;
+  uint64_t bytes = 0;
+  (void)db->GetApproximateSizes(options, family->handle(), &range, 1, &bytes);
+  return bytes;
+}
+
+// ---- cutting ---------------------------------------------------------------------------------------
+
+// Eight bytes behind `skip` as a number, so that keys between two others can be made up.
+uint64_t number_at(std::string_view key, size_t skip) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < 8; ++i) {
+    number = number << 8 | (skip + i < key.size() ? static_cast<uint8_t>(key[skip + i]) : 0);
+  }
+  return number;
+}
+
+// `count` keys strictly between `low` and `high`, evenly spaced as numbers.
+void interpolate(std::string_view low, std::string_view high, size_t count, std::vector<std::string> *keys) {
+  const size_t shared = static_cast<size_t>(
+      std::mismatch(low.begin(), low.end(), high.begin(), high.end()).first - low.begin());
+  const uint64_t from = number_at(low, shared);
+  const uint64_t until = number_at(high, shared);
+  if (until <= from) return;
+  const uint64_t step = (until - from) / (count + 1);
+  if (step == 0) return;
+  for (size_t i = 1; i <= count; ++i) {
+    const uint64_t number = __builtin_bswap64(from + step * i);
+    std::string key(low.substr(0, shared));
+    key.append(reinterpret_cast<const char *>(&number), sizeof(number));
+    if (key > low && key < high) keys->push_back(std::move(key));
+  }
+}
+
+uint64_t sum_of(const std::vector<uint64_t> &gaps) {
+  return std::accumulate(gaps.begin(), gaps.end(), uint64_t{0});
+}
+
+void sort_unique(std::vector<std::string> *keys) {
+  std::sort(keys->begin(), keys->end());
+  keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
+}
+
+// Bytes between neighbours of begin, keys..., end.
+std::vector<uint64_t> gap_bytes(rocksdb::DB *db, Family *family, std::string_view begin, std::string_view end,
+                                const std::vector<std::string> &keys) {
+  std::vector<Range> ranges;
+  std::string_view from = begin;
+  for (const std::string &key : keys) {
+    ranges.emplace_back(slice(from), slice(key));
+    from = key;
+  }
+  ranges.emplace_back(slice(from), slice(end));
+  rocksdb::SizeApproximationOptions options;
+  options.include_files = true;
+  options.include_memtables = true;
+  std::vector<uint64_t> sizes(ranges.size());
+  (void)db->GetApproximateSizes(options, family->handle(), ranges.data(), static_cast<int>(ranges.size()),
+                                sizes.data());
+  return sizes;
+}
+
+// The part of one table inside a range.
+struct FilePart {
+  std::string low, high;
+  uint64_t bytes = 0;
+};
+
+// In order of their ends.
+std::vector<FilePart> files_in(rocksdb::DB *db, Family *family, std::string_view begin,
+                               std::string_view end) {
+  rocksdb::ColumnFamilyMetaData files;
+  db->GetColumnFamilyMetaData(family->handle(), &files);
+  std::vector<FilePart> parts;
+  for (const auto &level : files.levels) {
+    for (const auto &file : level.files) {
+      const std::string_view low = std::max<std::string_view>(file.smallestkey, begin);
+      const std::string_view high = std::min<std::string_view>(file.largestkey, end);
+      if (low < high) parts.push_back({std::string(low), std::string(high), file.size});
+    }
+  }
+  std::sort(parts.begin(), parts.end(), [](const FilePart &a, const FilePart &b) { return a.high < b.high; });
+  return parts;
+}
+
+// Borders of the files inside (begin, end), and `per_file` keys inside each.
+std::vector<std::string> candidates(const std::vector<FilePart> &files, std::string_view begin,
+                                    std::string_view end, size_t per_file) {
+  std::vector<std::string> keys;
+  for (const FilePart &file : files) {
+    if (file.low > begin) keys.push_back(file.low);
+    if (file.high < end) keys.push_back(file.high);
+    interpolate(file.low, file.high, per_file, &keys);
+  }
+  if (keys.empty()) interpolate(begin, end, per_file, &keys);
+  sort_unique(&keys);
+  return keys;
+}
+
+// Picks from `keys` where about each `pieces`-th part of the gaps before them is full.
+std::vector<std::string> cut_evenly(const std::vector<std::string> &keys, const std::vector<uint64_t> &gaps,
+                                    size_t pieces) {
+  std::vector<std::string> cuts;
+  const uint64_t total = sum_of(gaps);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < keys.size() && cuts.size() + 1 < pieces; ++i) {
+    sum += gaps[i];
+    if (sum > 0 && sum * pieces >= total * (cuts.size() + 1)) cuts.push_back(keys[i]);
+  }
+  return cuts;
+}
+
+// With many files their borders are fine enough, and no table need be opened.
+std::vector<std::string> cut_between_files(const std::vector<FilePart> &files, std::string_view end,
+                                           size_t pieces) {
+  std::vector<std::string> keys;
+  std::vector<uint64_t> gaps;
+  uint64_t bytes = 0;
+  for (const FilePart &file : files) {
+    bytes += file.bytes;
+    if (file.high >= end || (!keys.empty() && keys.back() == file.high)) continue;
+    keys.push_back(file.high);
+    gaps.push_back(bytes);
+    bytes = 0;
+  }
+  gaps.push_back(bytes);
+  return cut_evenly(keys, gaps, pieces);
+}
+
+// Narrows (*low, *high) to keys that exist in it, at the price of two blocks, so that interpolation finds
+// its way in clusters of keys far from each other. False: there are not two.
+bool tighten(rocksdb::Iterator *rows, std::string *low, std::string *high) {
+  rows->Seek(*low);
+  if (!rows->Valid() || rows->key().compare(*high) >= 0) return false;
+  std::string first = rows->key().ToString();
+  rows->SeekForPrev(*high);
+  if (!rows->Valid() || rows->key().compare(first) <= 0) return false;
+  *low = std::move(first);
+  *high = rows->key().ToString();
+  return true;
+}
+
+// Adds keys inside the gaps that hold too much. False: nothing to add.
+bool refine(rocksdb::Iterator *rows, std::string_view begin, std::string_view end,
+            const std::vector<uint64_t> &gaps, uint64_t gap_bytes_max, std::vector<std::string> *keys) {
+  std::vector<std::string> more;
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    if (gaps[i] <= gap_bytes_max) continue;
+    std::string low(i == 0 ? begin : std::string_view((*keys)[i - 1]));
+    std::string high(i == keys->size() ? end : std::string_view((*keys)[i]));
+    if (!tighten(rows, &low, &high)) continue;
+    if (low > begin) more.push_back(low);
+    more.push_back(high);
+    interpolate(low, high, kKeysPerGap, &more);
+  }
+  const size_t before = keys->size();
+  keys->insert(keys->end(), more.begin(), more.end());
+  sort_unique(keys);
+  return keys->size() > before;
+}
+
+}  // namespace
+
+// ---- estimate ------------------------------------------------------------------------------------
+
+RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std::string_view end) {
+  RangeEstimate result;
+  if (begin >= end) return result;
+  rocksdb::DB *const database = base(family->side());
+  const Range range(slice(begin), slice(end));
+  const uint64_t on_disk = file_bytes(database, family, range);
+  uint64_t in_memory_entries = 0;
+  uint64_t in_memory_bytes = 0;
+  database->GetApproximateMemTableStats(family->handle(), range, &in_memory_entries, &in_memory_bytes);
+  result.bytes = on_disk + in_memory_bytes;
+  result.entries = in_memory_entries;
+  if (on_disk != 0) {
+    const double entry = entry_bytes(static_cast<FamilyImpl *>(family), range);
+    result.entries += static_cast<uint64_t>(static_cast<double>(on_disk) / entry);
+  }
+  if (result.bytes <= kCountBytesMax) (void)count_cached(family, range, &result.entries);
+  return result;
+}
+
+// Counts exactly when that needs no I/O. False: too many, or not in memory.
+bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *entries) {
+  rocksdb::ReadOptions options;
+  options.read_tier = rocksdb::kBlockCacheTier;
+  options.iterate_upper_bound = &range.limit;
+  options.total_order_seek = true;
+  std::unique_ptr<rocksdb::Iterator> rows(base(family->side())->NewIterator(options, family->handle()));
+  uint64_t count = 0;
+  for (rows->Seek(range.start); rows->Valid(); rows->Next()) {
+    if (++count > kCountEntriesMax) return false;
+  }
+  if (!rows->status().ok()) return false;
+  *entries = count;
+  return true;
+}
+
+// Compressed bytes per entry of the index `range` starts in: from the properties of one table of it,
+// remembered for a minute.
+double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
+  const std::string prefix(range.start.data(), std::min(range.start.size(), kIndexPrefixBytes));
+  const auto now = std::chrono::steady_clock::now();
+  {
+    std::lock_guard lock(family->entry_sizes_mutex);
+    const auto found = family->entry_sizes.find(prefix);
+    if (found != family->entry_sizes.end() && now - found->second.measured_at < kEntrySizeMaxAge) {
+      return found->second.bytes;
+    }
+  }
+  rocksdb::ColumnFamilyMetaData files;
+  base(family->side())->GetColumnFamilyMetaData(family->handle(), &files);
+  const rocksdb::SstFileMetaData *largest = nullptr;
+  for (const auto &level : files.levels) {
+    for (const auto &file : level.files) {
+      if (file.largestkey < view(range.start) || view(range.limit) <= file.smallestkey) continue;
+      if (largest == nullptr || file.size > largest->size) largest = &file;
+    }
+  }
+  double bytes = kEntryBytesGuess;
+  if (largest != nullptr) {
+    const Range one(largest->smallestkey, largest->smallestkey);
+    rocksdb::TablePropertiesCollection properties;
+    (void)base(family->side())->GetPropertiesOfTablesInRange(family->handle(), &one, 1, &properties);
+    for (const auto &[path, table] : properties) {
+      if (table->num_entries == 0 || !path.ends_with(largest->name)) continue;
+      bytes = static_cast<double>(table->data_size) / static_cast<double>(table->num_entries);
+    }
+  }
+  std::lock_guard lock(family->entry_sizes_mutex);
+  family->entry_sizes[prefix] = {std::max(bytes, 1.0), now};
+  return std::max(bytes, 1.0);
+}
+
+// ---- split ---------------------------------------------------------------------------------------
+
+std::vector<std::string> DatabaseImpl::split(Family *family, std::string_view begin, std::string_view end,
+                                             size_t pieces) {
+  if (pieces < 2 || begin >= end) return {};
+  rocksdb::DB *const database = base(family->side());
+  const std::vector<FilePart> files = files_in(database, family, begin, end);
+  if (files.size() >= kFilesPerPiece * pieces) return cut_between_files(files, end, pieces);
+
+  const size_t per_file =
+      std::clamp<size_t>(kKeysPerPiece * pieces / std::max<size_t>(files.size(), 1), 4, kKeysPerFileMax);
+  std::vector<std::string> keys = candidates(files, begin, end, per_file);
+  std::vector<uint64_t> gaps = gap_bytes(database, family, begin, end, keys);
+  std::unique_ptr<rocksdb::Iterator> rows;
+  for (int round = 0; round < kRefinements; ++round) {
+    // Half a piece bounds how uneven the pieces can get. Evenly spread keys never come here.
+    const uint64_t gap_bytes_max = std::max<uint64_t>(sum_of(gaps) / pieces / 2, kGapBytesMin);
+    if (*std::max_element(gaps.begin(), gaps.end()) <= gap_bytes_max) break;
+    if (rows == nullptr) rows.reset(database->NewIterator(rocksdb::ReadOptions(), family->handle()));
+    if (!refine(rows.get(), begin, end, gaps, gap_bytes_max, &keys)) break;
+    gaps = gap_bytes(database, family, begin, end, keys);
+  }
+  return cut_evenly(keys, gaps, pieces);
+}
+
+}  // namespace atoll::lsm

@@ -1,0 +1,279 @@
+#include "lsm/families.h"
+
+#include <algorithm>
+
+namespace atoll::lsm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kBatchFamilies = 16;
+constexpr size_t kPoolLow = 6;  // refilled below this: several CREATEs in a row find one ready
+constexpr auto kRetryInterval = std::chrono::seconds(5);
+
+uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, const std::string &name) {
+  uint64_t value = 0;
+  return db->GetIntProperty(handle, name, &value) ? value : 0;
+}
+
+}  // namespace
+
+FamilyRegistry::FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings)
+    : db_(db), parts_(parts), settings_(std::move(settings)) {
+  thread_ = std::thread([this] { run(); });
+}
+
+FamilyRegistry::~FamilyRegistry() {
+  stop();
+  for (auto &[id, family] : families_) {
+    rocksdb::ColumnFamilyHandle *handle = family->handle();
+    if (handle != nullptr && handle != db_->DefaultColumnFamily()) {
+      (void)db_->DestroyColumnFamilyHandle(handle);
+    }
+  }
+}
+
+void FamilyRegistry::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+FamilyImpl *FamilyRegistry::insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) {
+  auto family = std::make_unique<FamilyImpl>(handle, Side::kMain);
+  family->state_ = state;
+  FamilyImpl *raw = family.get();
+  if (const auto name = parse_family_name(raw->name())) {
+    next_sequence_ = std::max(next_sequence_, name->sequence + 1);
+  }
+  families_[raw->id()] = std::move(family);
+  return raw;
+}
+
+void FamilyRegistry::adopt(const std::vector<rocksdb::ColumnFamilyHandle *> &handles) {
+  std::lock_guard lock(mutex_);
+  for (rocksdb::ColumnFamilyHandle *handle : handles) {
+    const bool ours = parse_family_name(handle->GetName()).has_value();
+    insert(handle, ours ? FamilyImpl::State::kUnclassified : FamilyImpl::State::kUsed);
+  }
+}
+
+Status FamilyRegistry::fixed(std::string_view name, Family **out) {
+  std::lock_guard create_lock(create_mutex_);
+  {
+    std::lock_guard lock(mutex_);
+    for (auto &[id, family] : families_) {
+      if (family->name() != name) continue;
+      *out = family.get();
+      return Status::Ok();
+    }
+  }
+  rocksdb::ColumnFamilyHandle *handle = nullptr;
+  const auto options = family_options_by_name(name, settings_.default_compression, *parts_);
+  const rocksdb::Status created = db_->CreateColumnFamily(options, std::string(name), &handle);
+  if (handle == nullptr) return from_rocksdb(created).with("creating a column family");
+  note_ddl();
+  std::lock_guard lock(mutex_);
+  *out = insert(handle, FamilyImpl::State::kUsed);
+  return Status::Ok();
+}
+
+void FamilyRegistry::note_ddl() {
+  if (settings_.store != nullptr) atoll_store_note_ddl(settings_.store);
+}
+
+// ---- create --------------------------------------------------------------------------------------
+
+FamilyImpl *FamilyRegistry::take_pooled(const Compression &compression) {
+  std::lock_guard lock(mutex_);
+  if (compression != settings_.default_compression || pool_.empty()) return nullptr;
+  FamilyImpl *family = pool_.front();
+  pool_.pop_front();
+  family->state_ = FamilyImpl::State::kUsed;
+  if (pool_.size() < kPoolLow) wake_.notify_all();
+  return family;
+}
+
+Status FamilyRegistry::create(const Compression &compression, Family **out) {
+  if (FamilyImpl *family = take_pooled(compression)) {
+    *out = family;
+    return Status::Ok();
+  }
+  std::lock_guard create_lock(create_mutex_);
+  if (FamilyImpl *family = take_pooled(compression)) {  // another thread has just filled the pool
+    *out = family;
+    return Status::Ok();
+  }
+  const bool pooled = compression == settings_.default_compression;
+  std::vector<FamilyImpl *> created;
+  ATOLL_RETURN_IF_ERROR(create_batch(compression, pooled ? kBatchFamilies : 1, &created));
+  std::lock_guard lock(mutex_);
+  created.front()->state_ = FamilyImpl::State::kUsed;
+  pool_.insert(pool_.end(), created.begin() + 1, created.end());
+  *out = created.front();
+  return Status::Ok();
+}
+
+// Requires: create_mutex_. The new families are in state kPooled, in no pool yet.
+Status FamilyRegistry::create_batch(const Compression &compression, size_t count,
+                                    std::vector<FamilyImpl *> *created) {
+  std::vector<std::string> names;
+  {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < count; ++i) names.push_back(format_family_name({next_sequence_++, compression}));
+  }
+  std::vector<rocksdb::ColumnFamilyHandle *> handles;
+  const rocksdb::Status status =
+      db_->CreateColumnFamilies(family_options(compression, *parts_), names, &handles);
+  if (!handles.empty()) note_ddl();
+  std::lock_guard lock(mutex_);
+  for (rocksdb::ColumnFamilyHandle *handle : handles) {
+    created->push_back(insert(handle, FamilyImpl::State::kPooled));
+  }
+  if (created->empty()) return from_rocksdb(status).with("creating a column family");
+  return Status::Ok();
+}
+
+Family *FamilyRegistry::find(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = families_.find(id);
+  if (found == families_.end() || found->second->state_ == FamilyImpl::State::kDropped) return nullptr;
+  return found->second.get();
+}
+
+std::vector<FamilyImpl *> FamilyRegistry::live() {
+  std::lock_guard lock(mutex_);
+  std::vector<FamilyImpl *> result;
+  for (auto &[id, family] : families_) {
+    if (family->state_ != FamilyImpl::State::kDropped) result.push_back(family.get());
+  }
+  return result;
+}
+
+size_t FamilyRegistry::pooled() {
+  std::lock_guard lock(mutex_);
+  return pool_.size();
+}
+
+// ---- drop ----------------------------------------------------------------------------------------
+
+void FamilyRegistry::drop(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = families_.find(id);
+  if (found == families_.end() || found->second->state_ == FamilyImpl::State::kDropped) return;
+  found->second->state_ = FamilyImpl::State::kDropped;
+  to_drop_.push_back(found->second.get());
+  wake_.notify_all();
+}
+
+bool FamilyRegistry::is_empty(FamilyImpl *family) {
+  using Properties = rocksdb::DB::Properties;
+  rocksdb::ColumnFamilyHandle *handle = family->handle();
+  return int_property(db_, handle, Properties::kLiveSstFilesSize) == 0 &&
+         int_property(db_, handle, Properties::kNumEntriesActiveMemTable) == 0 &&
+         int_property(db_, handle, Properties::kNumEntriesImmMemTables) == 0;
+}
+
+void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known) {
+  std::vector<FamilyImpl *> unclassified;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto &[id, family] : families_) {
+      if (family->state_ == FamilyImpl::State::kUnclassified) unclassified.push_back(family.get());
+    }
+  }
+  for (FamilyImpl *family : unclassified) {
+    const bool known = is_known(family->id());
+    const auto name = parse_family_name(family->name());
+    const bool reusable = name && name->compression == settings_.default_compression && is_empty(family);
+    std::lock_guard lock(mutex_);
+    if (known) {
+      family->state_ = FamilyImpl::State::kUsed;
+    } else if (reusable) {
+      family->state_ = FamilyImpl::State::kPooled;
+      pool_.push_back(family);
+    } else {
+      family->state_ = FamilyImpl::State::kDropped;
+      to_drop_.push_back(family);
+    }
+  }
+  std::lock_guard lock(mutex_);
+  reconciled_ = true;
+  wake_.notify_all();
+}
+
+// ---- background ----------------------------------------------------------------------------------
+
+void FamilyRegistry::run() {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    const bool refill_due = reconciled_ && pool_.size() < kPoolLow;
+    if (!to_drop_.empty()) {
+      drop_queued(&lock);
+    } else if (refill_due) {
+      refill(&lock);
+    } else if (!to_release_.empty()) {
+      wake_.wait_until(lock, to_release_.front().first);
+    } else {
+      wake_.wait(lock);
+    }
+    release_handles(&lock);
+  }
+}
+
+void FamilyRegistry::drop_queued(Lock *lock) {
+  FamilyImpl *family = to_drop_.front();
+  lock->unlock();
+  const bool done = drop_now(family);
+  lock->lock();
+  if (done) {
+    to_drop_.pop_front();
+    to_release_.emplace_back(Clock::now() + settings_.release_delay, family);
+    return;
+  }
+  wake_.wait_for(*lock, kRetryInterval, [this] { return stopping_; });
+}
+
+// An error may mean that only the OPTIONS file failed (P3). Asking again tells: a family that is gone
+// already is refused as invalid.
+bool FamilyRegistry::drop_now(FamilyImpl *family) {
+  rocksdb::Status status = db_->DropColumnFamily(family->handle());
+  if (!status.ok()) status = db_->DropColumnFamily(family->handle());
+  if (status.ok() || status.IsInvalidArgument()) {
+    note_ddl();
+    return true;
+  }
+  if (settings_.log) settings_.log(ATOLL_LOG_WARNING, "Atoll: dropping a family: " + status.ToString());
+  return false;
+}
+
+void FamilyRegistry::refill(Lock *lock) {
+  lock->unlock();
+  std::vector<FamilyImpl *> created;
+  Status status;
+  {
+    std::lock_guard create_lock(create_mutex_);
+    status = create_batch(settings_.default_compression, kBatchFamilies, &created);
+  }
+  lock->lock();
+  pool_.insert(pool_.end(), created.begin(), created.end());
+  if (status.ok()) return;
+  if (settings_.log) settings_.log(ATOLL_LOG_WARNING, std::string("Atoll: ") + status.message());
+  wake_.wait_for(*lock, kRetryInterval, [this] { return stopping_; });
+}
+
+// Who still asks a released family for its handle gets the default family's, which is always empty.
+void FamilyRegistry::release_handles(Lock *lock) {
+  while (!to_release_.empty() && to_release_.front().first <= Clock::now()) {
+    FamilyImpl *family = to_release_.front().second;
+    to_release_.pop_front();
+    lock->unlock();
+    (void)db_->DestroyColumnFamilyHandle(family->handle_.exchange(db_->DefaultColumnFamily()));
+    lock->lock();
+  }
+}
+
+}  // namespace atoll::lsm

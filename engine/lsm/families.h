@@ -1,0 +1,125 @@
+// The column families of the main database: handing out, dropping, and the pool of ready ones.
+//
+// Creating one family costs a MANIFEST sync; a batch of 16 costs little more. So families with the default
+// compression are created in batches in the background and handed out from a pool.
+//
+// Invariants
+//   P1  A family is in exactly one state: unclassified (found at open, the catalog has not been asked),
+//       pooled (empty, nobody knows it), used, dropped.
+//   P2  atoll_store_note_ddl() is called after each creation and drop and before the family is handed out,
+//       so that no WAL that mentions a family is replayable over a root without it (gate G8).
+//   P3  The base database is asked, not the TransactionDB: its lock manager, which Atoll does not use, would
+//       keep tables per family. As OPTIONS files are refused (cloudfs), RocksDB answers a DDL that succeeded
+//       with an error; what counts is whether there is a handle, or whether the family is gone.
+//   P4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family, which
+//       pins its files, is released after a grace period; iterators hold their own reference.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "lsm/database.h"
+#include "lsm/options.h"
+
+namespace atoll::lsm {
+
+// How big an entry is on disk, per index: what turns bytes into an estimate of entries.
+struct EntrySize {
+  double bytes = 0;
+  std::chrono::steady_clock::time_point measured_at;
+};
+
+class FamilyImpl final : public Family {
+ public:
+  FamilyImpl(rocksdb::ColumnFamilyHandle *handle, Side side)
+      : id_(handle->GetID()), side_(side), name_(handle->GetName()), handle_(handle) {}
+
+  uint32_t id() const override { return id_; }
+  Side side() const override { return side_; }
+  rocksdb::ColumnFamilyHandle *handle() const override { return handle_.load(std::memory_order_acquire); }
+  const std::string &name() const { return name_; }
+
+  std::mutex entry_sizes_mutex;
+  std::unordered_map<std::string, EntrySize> entry_sizes;  // guarded by the mutex; key: index prefix
+
+ private:
+  friend class FamilyRegistry;
+  enum class State : uint8_t { kUnclassified, kPooled, kUsed, kDropped };
+
+  const uint32_t id_;
+  const Side side_;
+  const std::string name_;
+  std::atomic<rocksdb::ColumnFamilyHandle *> handle_;
+  State state_ = State::kUnclassified;  // guarded by the registry's mutex
+};
+
+// Threads: any.
+class FamilyRegistry {
+ public:
+  struct Settings {
+    atoll_store *store = nullptr;
+    Compression default_compression;
+    std::function<void(int level, const std::string &)> log;
+    std::chrono::milliseconds release_delay{30000};
+  };
+
+  FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings);
+  ~FamilyRegistry();  // releases all handles
+
+  // At open: takes over all handles. Fixed ones (catalog, shared) count as used.
+  void adopt(const std::vector<rocksdb::ColumnFamilyHandle *> &handles);
+  // Finds or creates the family of that name, at open.
+  Status fixed(std::string_view name, Family **out);
+
+  // Errors: kUnavailable, kFenced, kNoSpace.
+  Status create(const Compression &compression, Family **out);
+  Family *find(uint32_t id);
+  void drop(uint32_t id);
+  void reconcile(const std::function<bool(uint32_t id)> &is_known);
+
+  std::vector<FamilyImpl *> live();
+  size_t pooled();
+  void stop();  // ends the background thread; pending drops are left to the next reconcile()
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  Status create_batch(const Compression &compression, size_t count, std::vector<FamilyImpl *> *created);
+  FamilyImpl *take_pooled(const Compression &compression);
+  FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state);
+  bool is_empty(FamilyImpl *family);
+  bool drop_now(FamilyImpl *family);
+  void run();
+  void drop_queued(Lock *lock);
+  void refill(Lock *lock);
+  void release_handles(Lock *lock);
+  void note_ddl();
+
+  rocksdb::DB *const db_;
+  const SharedParts *const parts_;
+  const Settings settings_;
+
+  std::mutex create_mutex_;  // one batch at a time; taken before mutex_
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::unordered_map<uint32_t, std::unique_ptr<FamilyImpl>> families_;
+  std::deque<FamilyImpl *> pool_;
+  std::deque<FamilyImpl *> to_drop_;
+  std::deque<std::pair<std::chrono::steady_clock::time_point, FamilyImpl *>> to_release_;
+  uint64_t next_sequence_ = 1;
+  bool reconciled_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace atoll::lsm

@@ -1,0 +1,60 @@
+// Which reaction a RocksDB status asks for. kUnavailable is the safe answer to any I/O failure: nothing is
+// damaged, the statement fails, a retry may work.
+#include "lsm/database.h"
+
+namespace atoll::lsm {
+namespace {
+
+Code code_of_io_error(const rocksdb::Status &status) {
+  switch (status.subcode()) {
+    case rocksdb::Status::kIOFenced:
+      return Code::kFenced;
+    case rocksdb::Status::kNoSpace:
+      return Code::kNoSpace;
+    default:
+      return Code::kUnavailable;
+  }
+}
+
+Code code_of(const rocksdb::Status &status) {
+  switch (status.code()) {
+    case rocksdb::Status::kOk:
+      return Code::kOk;
+    case rocksdb::Status::kNotFound:
+      return Code::kNotFound;
+    case rocksdb::Status::kCorruption:
+      return Code::kCorruption;
+    case rocksdb::Status::kNotSupported:
+    case rocksdb::Status::kInvalidArgument:
+      return Code::kBug;
+    case rocksdb::Status::kIOError:
+      return code_of_io_error(status);
+    case rocksdb::Status::kShutdownInProgress:
+      return Code::kInterrupted;
+    case rocksdb::Status::kTimedOut:
+      return status.subcode() == rocksdb::Status::kLockTimeout ? Code::kLockTimeout : Code::kUnavailable;
+    case rocksdb::Status::kAborted:
+      return status.subcode() == rocksdb::Status::kMemoryLimit ? Code::kUnavailable : Code::kInterrupted;
+    case rocksdb::Status::kBusy:
+      return status.subcode() == rocksdb::Status::kDeadlock ? Code::kDeadlock : Code::kUnavailable;
+    case rocksdb::Status::kMergeInProgress:
+    case rocksdb::Status::kIncomplete:
+    case rocksdb::Status::kExpired:
+    case rocksdb::Status::kTryAgain:
+      return Code::kUnavailable;
+    case rocksdb::Status::kCompactionTooLarge:
+    case rocksdb::Status::kColumnFamilyDropped:
+    case rocksdb::Status::kMaxCode:
+      return Code::kBug;
+  }
+  return Code::kBug;
+}
+
+}  // namespace
+
+Status from_rocksdb(const rocksdb::Status &status) {
+  if (status.ok()) return Status();
+  return Status(code_of(status), status.ToString());
+}
+
+}  // namespace atoll::lsm

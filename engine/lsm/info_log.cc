@@ -1,0 +1,38 @@
+#include "lsm/info_log.h"
+
+#include <rocksdb/options.h>
+
+namespace atoll::lsm {
+namespace {
+
+class WithoutHeaders final : public rocksdb::Logger {
+ public:
+  explicit WithoutHeaders(std::shared_ptr<rocksdb::Logger> target)
+      : rocksdb::Logger(rocksdb::InfoLogLevel::INFO_LEVEL), target_(std::move(target)) {}
+
+  using rocksdb::Logger::Logv;
+  void LogHeader(const char * /*format*/, va_list /*arguments*/) override {}
+  void Logv(const char *format, va_list arguments) override { target_->Logv(format, arguments); }
+  void Logv(const rocksdb::InfoLogLevel level, const char *format, va_list arguments) override {
+    if (level == rocksdb::InfoLogLevel::HEADER_LEVEL || level < GetInfoLogLevel()) return;
+    target_->Logv(level, format, arguments);
+  }
+  void Flush() override { target_->Flush(); }
+  size_t GetLogFileSize() const override { return target_->GetLogFileSize(); }
+
+ private:
+  std::shared_ptr<rocksdb::Logger> target_;
+};
+
+}  // namespace
+
+std::shared_ptr<rocksdb::Logger> make_info_log(const std::string &directory) {
+  rocksdb::DBOptions options;
+  options.max_log_file_size = 4 << 20;
+  options.keep_log_file_num = 3;
+  std::shared_ptr<rocksdb::Logger> target;
+  if (!rocksdb::CreateLoggerFromOptions(directory, options, &target).ok()) return nullptr;
+  return std::make_shared<WithoutHeaders>(std::move(target));
+}
+
+}  // namespace atoll::lsm

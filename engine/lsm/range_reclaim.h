@@ -1,0 +1,47 @@
+// Gives back the space of deleted ranges: whole files at once, the rest by compaction, one range at a time
+// on a thread of its own. Nothing here is needed for correctness; what is pending at shutdown is forgotten
+// and left to ordinary compaction.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "lsm/database.h"
+
+namespace atoll::lsm {
+
+class RangeReclaim {
+ public:
+  explicit RangeReclaim(rocksdb::DB *db);
+  ~RangeReclaim();
+
+  // [begin, end) of `family` is covered by a range tombstone that is already written.
+  void add(Family *family, std::string begin, std::string end);
+  size_t pending();
+  void stop();
+
+ private:
+  struct Job {
+    Family *family;
+    std::string begin, end;
+  };
+  void run();
+  void reclaim(const Job &job);
+
+  rocksdb::DB *const db_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::list<Job> jobs_;
+  size_t running_ = 0;
+  std::atomic<bool> cancelled_{false};
+  std::thread thread_;
+};
+
+}  // namespace atoll::lsm

@@ -1,0 +1,70 @@
+// One run of ExternalSort: rows in memory, sorted in place by index, or spilled to a file and read back.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace atoll::lsm {
+
+// Walks the rows of a sorted run.
+class RunCursor {
+ public:
+  virtual ~RunCursor() = default;
+  // Both are valid until next().
+  std::string_view key() const { return key_; }
+  std::string_view value() const { return value_; }
+  // Moves on; *more is false behind the last row. The first call goes to the first row.
+  virtual Status next(bool *more) = 0;
+
+ protected:
+  std::string_view key_, value_;
+};
+
+class SortRun {
+ public:
+  explicit SortRun(size_t bytes_max);
+
+  bool fits(size_t key_bytes, size_t value_bytes) const;
+  void add(std::string_view key, std::string_view value);
+  void sort();
+
+  size_t rows() const { return rows_; }
+  uint64_t memory_bytes() const { return capacity_ + order_.size() * sizeof(Entry); }
+  static uint64_t sorted_bytes(uint64_t capacity, size_t rows) { return capacity + rows * sizeof(Entry); }
+
+  // Requires: sorted, and outlives the cursor.
+  std::unique_ptr<RunCursor> cursor() const;
+  // Errors: kNoSpace, kUnavailable.
+  Status spill(const std::string &path) const;
+
+ private:
+  friend class MemoryCursor;
+  // The 12 key bytes behind what all keys share decide nearly every comparison without touching the row.
+  struct Entry {
+    uint64_t high;
+    uint32_t low;
+    uint32_t offset;
+  };
+  void index_rows();
+  size_t shared_prefix_bytes() const;
+  std::string_view key_at(uint32_t offset) const;
+  std::string_view value_at(uint32_t offset) const;
+  uint32_t row_end(uint32_t offset) const;
+
+  const size_t capacity_;
+  std::unique_ptr<char[]> bytes_;
+  size_t used_ = 0;
+  size_t rows_ = 0;
+  std::vector<Entry> order_;
+};
+
+// Reads a file that spill() wrote. Errors of next(): kUnavailable, kCorruption.
+std::unique_ptr<RunCursor> open_spilled_run(const std::string &path, Status *status);
+
+}  // namespace atoll::lsm

@@ -1,0 +1,105 @@
+// Deadlocks: the search for cycles of waiters, run by each request that starts to wait (L2).
+//
+// Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the
+// last of them to start waiting searches when all others are queued, because starts are serialised by the
+// graph mutex. Why it finds no false ones: see I1 in lock_table_impl.h; every edge seen was there when the
+// search began, and a waiting owner releases nothing.
+
+#include <algorithm>
+
+#include "txn/lock_table_impl.h"
+
+namespace atoll::txn {
+
+// Pushes the waiters that `request` waits for. The stack ends with the front of the queue, so that it is
+// expanded first: those behind stop at it, which makes the search linear in the length of the queue.
+void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
+  std::lock_guard<std::mutex> guard(shard_of(request->hash).mutex);
+  if (request->state != RequestState::kWaiting) return;
+  const auto push = [&](Request *target) {
+    if (target == nullptr || target->visited_epoch == epoch) return;
+    target->visited_epoch = epoch;
+    target->reached_from = request;
+    stack->push_back(target);
+  };
+  request->expanded_epoch = epoch;
+  for (Grant *g = &request->lock->first; g != nullptr; g = g->next) {
+    if (g->owner != nullptr && g->owner != request->owner && !compatible(g->mode, request->mode)) {
+      push(g->owner->waiting);
+    }
+  }
+  for (Request *r = request->prev; r != nullptr; r = r->prev) {
+    if (!compatible(r->mode, request->mode)) push(r);
+    // All that stands further in front has been pushed by `r` already.
+    const bool covers = r->mode == LockMode::kExclusive || request->mode == LockMode::kShared;
+    if (r->expanded_epoch == epoch && covers) return;
+  }
+}
+
+// Returns the request that waits for start's owner, with reached_from leading back to `start`; nullptr:
+// no cycle.
+Request *LockTable::Impl::find_cycle(Request *start) {
+  ++epoch;
+  std::vector<Request *> stack{start};
+  // `start` is not marked as visited: reaching it again is what is looked for.
+  while (!stack.empty()) {
+    Request *request = stack.back();
+    stack.pop_back();
+    expand(request, &stack);
+    if (start->visited_epoch == epoch) return start->reached_from;
+  }
+  return nullptr;
+}
+
+// Ends a wait with kDeadlock. Returns false if that wait has ended by itself.
+bool LockTable::Impl::fail_victim(Request *victim) {
+  Lock *lock = victim->lock;
+  std::lock_guard<std::mutex> guard(shard_of(victim->hash).mutex);
+  if (victim->state != RequestState::kWaiting) return false;
+  dequeue(victim);
+  victim->state = RequestState::kDeadlock;
+  grant_waiters(lock);
+  wake(victim->owner);
+  return true;
+}
+
+bool LockTable::Impl::break_cycles(Request *request) {
+  while (Request *last = find_cycle(request)) {
+    Request *victim = request;
+    size_t fewest = request->owner->held_count.load(std::memory_order_relaxed);
+    for (Request *r = last; r != request; r = r->reached_from) {
+      const size_t held = r->owner->held_count.load(std::memory_order_relaxed);
+      if (held < fewest) {
+        fewest = held;
+        victim = r;
+      }
+    }
+    std::string text = describe_cycle(request, last, victim);
+    if (!fail_victim(victim)) continue;
+    deadlocks.fetch_add(1, std::memory_order_relaxed);
+    last_deadlock_text = std::move(text);
+    if (victim == request) return true;
+  }
+  return false;
+}
+
+std::string LockTable::Impl::describe_cycle(Request *start, Request *last, Request *victim) const {
+  std::vector<Request *> cycle;  // each waits for the one before it; the first for the last
+  for (Request *r = last; r != start; r = r->reached_from) cycle.push_back(r);
+  cycle.push_back(start);
+  std::reverse(cycle.begin(), cycle.end());
+  std::string text;
+  for (size_t i = 0; i < cycle.size(); ++i) {
+    const Request &r = *cycle[i];
+    const Request &blocker = *cycle[(i + 1) % cycle.size()];
+    text += "transaction " + std::to_string(r.owner->transaction_id) + " (" +
+            std::to_string(r.owner->held_count.load(std::memory_order_relaxed)) + " locks) waits for " +
+            (r.mode == LockMode::kExclusive ? "X" : "S") + (r.upgrade ? " (upgrade)" : "") + " on family " +
+            std::to_string(r.lock->family_id) + " key " + to_hex(r.lock->key()) + " behind transaction " +
+            std::to_string(blocker.owner->transaction_id) + "\n";
+  }
+  text += "victim: transaction " + std::to_string(victim->owner->transaction_id) + "\n";
+  return text;
+}
+
+}  // namespace atoll::txn

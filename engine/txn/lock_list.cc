@@ -1,0 +1,63 @@
+// What the lock table shows to people: INFORMATION_SCHEMA, SHOW ENGINE STATUS, status variables.
+
+#include "txn/lock_table_impl.h"
+
+namespace atoll::txn {
+
+std::string to_hex(std::string_view bytes) {
+  static const char digits[] = "0123456789abcdef";
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (const unsigned char c : bytes) {
+    out.push_back(digits[c >> 4]);
+    out.push_back(digits[c & 15]);
+  }
+  return out;
+}
+
+namespace {
+
+LockInfo describe(const Lock &lock, const LockOwner::State &owner, LockMode mode) {
+  return LockInfo{owner.transaction_id, lock.family_id, std::string(lock.key()), mode, false, 0, 0};
+}
+
+void list_lock(const Lock &lock, Clock::time_point now, std::vector<LockInfo> *out) {
+  for (const Grant *g = &lock.first; g != nullptr; g = g->next) {
+    if (g->owner != nullptr) out->push_back(describe(lock, *g->owner, g->mode));
+  }
+  for (const Request *r = lock.queue_head; r != nullptr; r = r->next) {
+    LockInfo info = describe(lock, *r->owner, r->mode);
+    info.waiting = true;
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - r->since);
+    info.waited_ms = static_cast<uint64_t>(waited.count());
+    each_blocker(*r, [&](const LockOwner::State *blocker) {
+      if (info.blocking_transaction_id == 0) info.blocking_transaction_id = blocker->transaction_id;
+    });
+    out->push_back(std::move(info));
+  }
+}
+
+}  // namespace
+
+std::vector<LockInfo> LockTable::list() const {
+  std::vector<LockInfo> out;
+  const auto now = Clock::now();
+  for (const Shard &shard : impl_->shards) {
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    for (const Lock *head : shard.buckets) {
+      for (const Lock *lock = head; lock != nullptr; lock = lock->bucket_next) list_lock(*lock, now, &out);
+    }
+  }
+  return out;
+}
+
+uint64_t LockTable::deadlocks() const { return impl_->deadlocks.load(std::memory_order_relaxed); }
+uint64_t LockTable::waits() const { return impl_->waits.load(std::memory_order_relaxed); }
+uint64_t LockTable::wait_us() const { return impl_->wait_us.load(std::memory_order_relaxed); }
+
+std::string LockTable::last_deadlock() const {
+  std::lock_guard<std::mutex> guard(impl_->graph_mutex);
+  return impl_->last_deadlock_text;
+}
+
+}  // namespace atoll::txn

@@ -1,0 +1,470 @@
+// Locks, their holders and their queues. The search for deadlocks is in deadlock.cc, the data structures
+// and the order of mutexes in lock_table_impl.h.
+//
+// The common case, a free lock, costs one shard mutex, one allocation and one hash lookup. Only who must
+// wait takes the graph mutex.
+
+#include "txn/lock_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "txn/lock_table_impl.h"
+
+namespace atoll::txn {
+
+namespace {
+
+constexpr uint16_t kTakenMax = UINT16_MAX;
+constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps deadlines representable
+
+uint32_t hash_of(const LockRange &range) {
+  uint64_t h = std::hash<std::string_view>{}(range.key);
+  h ^= range.family_id * 0x9E3779B97F4A7C15ull;
+  h *= 0xBF58476D1CE4E5B9ull;
+  return static_cast<uint32_t>(h >> 32);
+}
+
+size_t bucket_of(const Shard &shard, uint32_t hash) {
+  return (hash / LockTable::Impl::kShards) & (shard.buckets.size() - 1);
+}
+
+Lock *find(const Shard &shard, const LockRange &range, uint32_t hash) {
+  if (shard.buckets.empty()) return nullptr;
+  Lock *lock = shard.buckets[bucket_of(shard, hash)];
+  while (lock != nullptr &&
+         (lock->hash != hash || lock->family_id != range.family_id || lock->key() != range.key)) {
+    lock = lock->bucket_next;
+  }
+  return lock;
+}
+
+void grow(Shard *shard) {
+  std::vector<Lock *> old(std::max<size_t>(8, shard->buckets.size() * 2), nullptr);
+  old.swap(shard->buckets);
+  for (Lock *lock : old) {
+    while (lock != nullptr) {
+      Lock *next = lock->bucket_next;
+      Lock *&head = shard->buckets[bucket_of(*shard, lock->hash)];
+      lock->bucket_next = head;
+      head = lock;
+      lock = next;
+    }
+  }
+}
+
+Lock *find_or_create(Shard *shard, const LockRange &range, uint32_t hash) {
+  if (Lock *lock = find(*shard, range, hash); lock != nullptr) return lock;
+  if (shard->count >= shard->buckets.size()) grow(shard);
+  Lock *lock = new (::operator new(sizeof(Lock) + range.key.size())) Lock;
+  lock->hash = hash;
+  lock->family_id = range.family_id;
+  lock->key_size = static_cast<uint32_t>(range.key.size());
+  if (!range.key.empty()) std::memcpy(lock->key_bytes(), range.key.data(), range.key.size());
+  Lock *&head = shard->buckets[bucket_of(*shard, hash)];
+  lock->bucket_next = head;
+  head = lock;
+  ++shard->count;
+  return lock;
+}
+
+Grant *find_grant(Lock *lock, const LockOwner::State *owner) {
+  for (Grant *g = &lock->first; g != nullptr; g = g->next) {
+    if (g->owner == owner) return g;
+  }
+  return nullptr;
+}
+
+Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode) {
+  Grant *grant = &lock->first;
+  if (grant->owner != nullptr) {
+    grant = new Grant;
+    grant->next = lock->first.next;
+    lock->first.next = grant;
+  }
+  grant->owner = owner;
+  grant->lock = lock;
+  grant->mode = mode;
+  grant->taken = 1;
+  return grant;
+}
+
+void count_taken(Grant *grant) {
+  if (grant->taken != kTakenMax) ++grant->taken;
+}
+
+void remove_grant(Grant *grant) {
+  Lock *lock = grant->lock;
+  if (grant == &lock->first) {
+    grant->owner = nullptr;
+    return;
+  }
+  Grant **link = &lock->first.next;
+  while (*link != grant) link = &(*link)->next;
+  *link = grant->next;
+  delete grant;
+}
+
+bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mode) {
+  for (const Grant *g = &lock->first; g != nullptr; g = g->next) {
+    if (g->owner != nullptr && g->owner != owner && !compatible(g->mode, mode)) return false;
+  }
+  return true;
+}
+
+// L1. Returns the grant, new or extended, or nullptr if the owner has to wait.
+Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_new) {
+  *is_new = false;
+  Grant *own = find_grant(lock, owner);
+  if (own != nullptr) {
+    if (mode == LockMode::kExclusive && own->mode == LockMode::kShared) {
+      if (!holders_allow(lock, owner, mode)) return nullptr;
+      own->mode = mode;
+    }
+    count_taken(own);
+    return own;
+  }
+  if (!holders_allow(lock, owner, mode)) return nullptr;
+  for (const Request *r = lock->queue_head; r != nullptr; r = r->next) {
+    if (!compatible(r->mode, mode)) return nullptr;
+  }
+  *is_new = true;
+  return add_grant(lock, owner, mode);
+}
+
+// Upgrades stand in front of everybody who does not hold the lock yet: they could never go first.
+void enqueue(Lock *lock, Request *request) {
+  request->lock = lock;
+  request->grant = find_grant(lock, request->owner);
+  request->upgrade = request->grant != nullptr;
+  Request *before = nullptr;
+  Request *after = lock->queue_head;
+  while (after != nullptr && (!request->upgrade || after->upgrade)) {
+    before = after;
+    after = after->next;
+  }
+  request->prev = before;
+  request->next = after;
+  (before != nullptr ? before->next : lock->queue_head) = request;
+  if (after != nullptr) after->prev = request;
+}
+
+// The owner's thread notes a new grant.
+void add_held(LockOwner::State *owner, Grant *grant) {
+  grant->index = static_cast<uint32_t>(owner->held.size());
+  owner->held.push_back(grant);
+  owner->held_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void compact_held(LockOwner::State *owner) {
+  size_t to = 0;
+  size_t immune = 0;
+  for (size_t from = 0; from < owner->held.size(); ++from) {
+    Grant *grant = owner->held[from];
+    if (grant == nullptr) continue;
+    if (from < owner->immune) ++immune;
+    grant->index = static_cast<uint32_t>(to);
+    owner->held[to++] = grant;
+  }
+  owner->held.resize(to);
+  owner->immune = immune;
+}
+
+void remove_held(LockOwner::State *owner, uint32_t index) {
+  owner->held[index] = nullptr;
+  while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
+  const size_t count = owner->held_count.fetch_sub(1, std::memory_order_relaxed) - 1;
+  if (owner->held.size() > 2 * count + 64) compact_held(owner);
+}
+
+void await_no_pins(LockOwner::State *owner) {
+  while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+// Waiters look at their blockers again, because one came in front of them.
+void wake_queue(Lock *lock, const Request *except) {
+  for (Request *r = lock->queue_head; r != nullptr; r = r->next) {
+    if (r != except) wake(r->owner);
+  }
+}
+
+}  // namespace
+
+void dequeue(Request *request) {
+  (request->prev != nullptr ? request->prev->next : request->lock->queue_head) = request->next;
+  if (request->next != nullptr) request->next->prev = request->prev;
+  request->next = request->prev = nullptr;
+}
+
+void wake(LockOwner::State *owner) {
+  // Notified under the mutex: the owner may be gone right after it is released.
+  std::lock_guard<std::mutex> guard(owner->wake_mutex);
+  owner->woken = true;
+  owner->wake.notify_one();
+}
+
+void grant_waiters(Lock *lock) {
+  while (Request *request = lock->queue_head) {
+    if (!holders_allow(lock, request->owner, request->mode)) return;
+    dequeue(request);
+    if (request->upgrade) {
+      request->grant->mode = request->mode;
+      count_taken(request->grant);
+    } else {
+      request->grant = add_grant(lock, request->owner, request->mode);
+    }
+    request->state = RequestState::kGranted;
+    wake(request->owner);
+  }
+}
+
+void remove_if_unused(Shard *shard, Lock *lock) {
+  if (lock->has_holder() || lock->queue_head != nullptr) return;
+  Lock **link = &shard->buckets[bucket_of(*shard, lock->hash)];
+  while (*link != lock) link = &(*link)->bucket_next;
+  *link = lock->bucket_next;
+  lock->~Lock();
+  ::operator delete(lock);
+  if (--shard->count == 0 && shard->buckets.size() > 1024) std::vector<Lock *>().swap(shard->buckets);
+}
+
+LockOwner::LockOwner(uint64_t transaction_id, void *user) : state_(std::make_unique<State>()) {
+  state_->self = this;
+  state_->transaction_id = transaction_id;
+  state_->user.store(user);
+}
+
+LockOwner::~LockOwner() { await_no_pins(state_.get()); }
+uint64_t LockOwner::transaction_id() const { return state_->transaction_id; }
+void *LockOwner::user() const { return state_->user.load(); }
+size_t LockOwner::locks_held() const { return state_->held_count.load(std::memory_order_relaxed); }
+
+void LockOwner::set_user(void *user) {
+  // Who pins first sees the old user and is waited for; who pins later sees the new one.
+  state_->user.store(user);
+  await_no_pins(state_.get());
+}
+
+void LockOwner::swap(LockOwner &other) {
+  std::swap(state_, other.state_);
+  std::swap(state_->self, other.state_->self);
+}
+
+LockTable::LockTable() : impl_(std::make_unique<Impl>()) {}
+
+LockTable::~LockTable() {
+  for (Shard &shard : impl_->shards) {
+    for (Lock *lock : shard.buckets) {
+      while (lock != nullptr) {
+        Lock *next = lock->bucket_next;
+        while (Grant *extra = lock->first.next) {
+          lock->first.next = extra->next;
+          delete extra;
+        }
+        lock->~Lock();
+        ::operator delete(lock);
+        lock = next;
+      }
+    }
+  }
+}
+
+void LockTable::set_before_wait(BeforeWait callback) { impl_->before_wait = std::move(callback); }
+
+Status LockTable::lock(LockOwner *owner, const LockRange &range, LockMode mode, const LockWait &wait,
+                       bool *waited) {
+  if (waited != nullptr) *waited = false;
+  LockOwner::State *state = owner->state_.get();
+  const uint32_t hash = hash_of(range);
+  Shard &shard = impl_->shard_of(hash);
+  {
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    Lock *lock = find_or_create(&shard, range, hash);
+    bool is_new = false;
+    if (Grant *grant = try_grant(lock, state, mode, &is_new); grant != nullptr) {
+      if (is_new)
+        add_held(state, grant);
+      else if (lock->queue_head != nullptr && impl_->before_wait)
+        wake_queue(lock, nullptr);
+      return Status::Ok();
+    }
+  }
+  if (wait.timeout_ms == 0) return Status(Code::kLockTimeout, "the row is locked by another transaction");
+  if (waited != nullptr) *waited = true;
+  return impl_->wait_for_lock(state, range, hash, mode, wait.timeout_ms);
+}
+
+// Enters the queue and breaks the cycles that this closes. Returns true if `request` has to wait now.
+bool LockTable::Impl::start_wait(Request *request, const LockRange &range, uint32_t hash, Status *status) {
+  LockOwner::State *owner = request->owner;
+  std::lock_guard<std::mutex> graph(graph_mutex);
+  {
+    std::lock_guard<std::mutex> guard(owner->wake_mutex);
+    owner->woken = false;
+    if (owner->killed) {
+      *status = Status(Code::kInterrupted, "the wait for a row lock was interrupted");
+      return false;
+    }
+  }
+  Shard &shard = shard_of(hash);
+  {
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    Lock *lock = find_or_create(&shard, range, hash);
+    bool is_new = false;
+    if (Grant *grant = try_grant(lock, owner, request->mode, &is_new); grant != nullptr) {
+      if (is_new) add_held(owner, grant);
+      return false;
+    }
+    enqueue(lock, request);
+    if (request->upgrade && before_wait) wake_queue(lock, request);
+  }
+  owner->waiting = request;
+  waits.fetch_add(1, std::memory_order_relaxed);
+  if (!break_cycles(request)) return true;
+  owner->waiting = nullptr;
+  *status = Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
+  return false;
+}
+
+// Leaves the queue if still in it. Returns how the wait ended; kWaiting: not granted.
+RequestState LockTable::Impl::end_wait(Request *request) {
+  std::lock_guard<std::mutex> graph(graph_mutex);
+  request->owner->waiting = nullptr;
+  Shard &shard = shard_of(request->hash);
+  // Also waits for whoever is waking us to be done with our State.
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  if (request->state == RequestState::kWaiting) {
+    Lock *lock = request->lock;
+    dequeue(request);
+    grant_waiters(lock);
+    remove_if_unused(&shard, lock);
+  }
+  return request->state;
+}
+
+RequestState LockTable::Impl::state_of(const Request &request) {
+  std::lock_guard<std::mutex> guard(shard_of(request.hash).mutex);
+  return request.state;
+}
+
+void LockTable::Impl::report_blockers(const Request &request, std::vector<uint64_t> *reported) {
+  if (!before_wait) return;
+  std::vector<LockOwner::State *> pinned;
+  {
+    std::lock_guard<std::mutex> guard(shard_of(request.hash).mutex);
+    if (request.state != RequestState::kWaiting) return;
+    each_blocker(request, [&](LockOwner::State *blocker) {
+      const uint64_t id = blocker->transaction_id;
+      if (std::find(reported->begin(), reported->end(), id) != reported->end()) return;
+      reported->push_back(id);
+      blocker->pins.fetch_add(1);
+      pinned.push_back(blocker);
+    });
+  }
+  for (LockOwner::State *blocker : pinned) {
+    if (void *user = blocker->user.load(); user != nullptr) before_wait(request.owner->self, user);
+    blocker->pins.fetch_sub(1);  // the owner may be gone from here on
+  }
+}
+
+Status LockTable::Impl::wait_for_lock(LockOwner::State *owner, const LockRange &range, uint32_t hash,
+                                      LockMode mode, uint64_t timeout_ms) {
+  Request request;
+  request.owner = owner;
+  request.mode = mode;
+  request.hash = hash;
+  request.since = Clock::now();
+  const auto deadline = request.since + std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMaxMs));
+  Status status;
+  if (!start_wait(&request, range, hash, &status)) return status;
+
+  std::vector<uint64_t> reported;
+  bool killed = false;
+  bool timed_out = false;
+  do {
+    report_blockers(request, &reported);
+    std::unique_lock<std::mutex> guard(owner->wake_mutex);
+    timed_out = !owner->wake.wait_until(guard, deadline, [&] { return owner->woken || owner->killed; });
+    killed = owner->killed;
+    owner->woken = false;
+  } while (!timed_out && !killed && state_of(request) == RequestState::kWaiting);
+
+  const RequestState end = end_wait(&request);
+  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.since);
+  wait_us.fetch_add(static_cast<uint64_t>(waited.count()), std::memory_order_relaxed);
+  switch (end) {
+    case RequestState::kGranted:
+      if (!request.upgrade) add_held(owner, request.grant);
+      return Status::Ok();
+    case RequestState::kDeadlock:
+      return Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
+    case RequestState::kWaiting:
+      if (killed) return Status(Code::kInterrupted, "the wait for a row lock was interrupted");
+      return Status(Code::kLockTimeout, "lock wait timeout exceeded");
+  }
+  return Status(Code::kBug, "unknown end of a lock wait");
+}
+
+bool LockTable::holds(LockOwner *owner, const LockRange &range, LockMode mode) const {
+  const uint32_t hash = hash_of(range);
+  const Shard &shard = impl_->shard_of(hash);
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  Lock *lock = find(shard, range, hash);
+  const Grant *grant = lock == nullptr ? nullptr : find_grant(lock, owner->state_.get());
+  return grant != nullptr && (grant->mode == mode || grant->mode == LockMode::kExclusive);
+}
+
+void LockTable::unlock(LockOwner *owner, const LockRange &range) {
+  LockOwner::State *state = owner->state_.get();
+  const uint32_t hash = hash_of(range);
+  Shard &shard = impl_->shard_of(hash);
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  Lock *lock = find(shard, range, hash);
+  Grant *grant = lock == nullptr ? nullptr : find_grant(lock, state);
+  if (grant == nullptr || grant->index < state->immune || grant->taken == kTakenMax) return;
+  if (--grant->taken > 0) return;
+  const uint32_t index = grant->index;
+  remove_grant(grant);
+  grant_waiters(lock);
+  remove_if_unused(&shard, lock);
+  remove_held(state, index);
+}
+
+size_t LockTable::mark(LockOwner *owner) const {
+  owner->state_->immune = owner->state_->held.size();
+  return owner->locks_held();
+}
+
+void LockTable::unlock_all(LockOwner *owner) {
+  LockOwner::State *state = owner->state_.get();
+  for (Grant *grant : state->held) {
+    if (grant == nullptr) continue;
+    Lock *lock = grant->lock;
+    Shard &shard = impl_->shard_of(lock->hash);
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    remove_grant(grant);
+    grant_waiters(lock);
+    remove_if_unused(&shard, lock);
+  }
+  if (state->held.capacity() > 4096) std::vector<Grant *>().swap(state->held);
+  state->held.clear();
+  state->immune = 0;
+  state->held_count.store(0, std::memory_order_relaxed);
+  await_no_pins(state);
+}
+
+void LockTable::kill(LockOwner *owner) {
+  LockOwner::State *state = owner->state_.get();
+  std::lock_guard<std::mutex> guard(state->wake_mutex);
+  state->killed = true;
+  state->wake.notify_one();
+}
+
+void LockTable::clear_kill(LockOwner *owner) {
+  std::lock_guard<std::mutex> guard(owner->state_->wake_mutex);
+  owner->state_->killed = false;
+}
+
+}  // namespace atoll::txn

@@ -1,0 +1,115 @@
+// Row locks of all transactions, in memory. Locks stand above RocksDB, which is opened without its own
+// concurrency control (ARCHITECTURE.md, Transactions).
+//
+// Invariants
+//   L1  A lock is granted only if compatible with every lock held and, first come first served, with
+//       every request waiting before it (an upgrade by a holder goes first).
+//   L2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
+//       owner in the cycle has fewer locks, then that one is the victim.
+//   L3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
+// Tests: lock_table_test.cc (compatibility, order, kill), lock_stress_test.cc (L1 to L3 against a model).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace atoll::txn {
+
+enum class LockMode : uint8_t { kShared, kExclusive };
+
+// Which rows a request covers. Today only kRow is granted; kRange is in the interface so that range locks
+// do not change the callers.
+struct LockRange {
+  uint32_t family_id = 0;  // lsm::Family::id(); the key carries the table prefix
+  std::string_view key;    // full data key of the row; copied when a lock is made
+};
+
+// What to do when the lock is not free.
+struct LockWait {
+  uint64_t timeout_ms = 50000;  // 0: fail at once with kLockTimeout (NOWAIT, SKIP LOCKED)
+};
+
+class LockTable;
+
+// One per transaction; keeps what the transaction holds. Not thread-safe, except kill().
+class LockOwner {
+ public:
+  explicit LockOwner(uint64_t transaction_id, void *user = nullptr);
+  ~LockOwner();  // Requires: holds nothing.
+  uint64_t transaction_id() const;
+  void *user() const;  // the handler's THD*, opaque here
+  // Replaces the user pointer; returns when no BeforeWait callback can still see the old one.
+  void set_user(void *user);
+  size_t locks_held() const;  // any thread
+  // Exchanges everything, locks included. Requires: neither is waiting nor known to other threads by name.
+  void swap(LockOwner &other);
+
+  struct State;  // lock_table_impl.h
+
+ private:
+  friend class LockTable;
+  std::unique_ptr<State> state_;
+};
+
+struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
+  uint64_t transaction_id;
+  uint32_t family_id;
+  std::string key;
+  LockMode mode;
+  bool waiting;
+  uint64_t waited_ms;
+  uint64_t blocking_transaction_id;  // 0 when granted
+};
+
+class LockTable {
+ public:
+  LockTable();
+  ~LockTable();
+
+  // Called, with no internal lock held, before `waiter` starts waiting for `holder`, once per holder: the
+  // handler tells parallel replication (thd_rpl_deadlock_check).
+  // THREADS: the waiter's.
+  using BeforeWait = std::function<void(LockOwner *waiter, void *holder_user)>;
+  void set_before_wait(BeforeWait callback);
+
+  // Takes or upgrades a lock. *waited (may be nullptr) tells that others may have changed the row since
+  // the caller last looked.
+  // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
+  Status lock(LockOwner *owner, const LockRange &range, LockMode mode, const LockWait &wait, bool *waited);
+
+  // True if `owner` holds `range` at least in `mode`.
+  bool holds(LockOwner *owner, const LockRange &range, LockMode mode) const;
+
+  // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when
+  // every lock() of it has been taken back; so a row that another part of the statement, or an earlier
+  // statement, locked too stays locked. No effect on locks taken before the last mark().
+  void unlock(LockOwner *owner, const LockRange &range);
+  // Makes all locks held now immune to unlock(). Returns how many there are.
+  size_t mark(LockOwner *owner) const;
+  // Releases everything, keeps nothing. Returns when no other thread looks at `owner` any more.
+  void unlock_all(LockOwner *owner);
+
+  // Makes the owner's current or next wait fail with kInterrupted. Any thread.
+  void kill(LockOwner *owner);
+  void clear_kill(LockOwner *owner);
+
+  std::vector<LockInfo> list() const;
+  uint64_t deadlocks() const;
+  uint64_t waits() const;
+  uint64_t wait_us() const;
+  std::string last_deadlock() const;  // a description for SHOW ENGINE ATOLL STATUS; empty: none yet
+
+  struct Impl;  // lock_table_impl.h
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,162 @@
+// See merged_iterator.h.
+
+#include "txn/merged_iterator.h"
+
+#include <utility>
+
+namespace atoll::txn {
+
+namespace {
+
+std::string_view view(const rocksdb::Slice &slice) { return {slice.data(), slice.size()}; }
+
+}  // namespace
+
+MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, std::shared_ptr<WriteSet> set,
+                               WriteSet::FamilyWrites *writes, std::string lower, std::string upper)
+    : base_(std::move(base)),
+      own_(std::move(set), writes),
+      lower_(std::move(lower)),
+      upper_(std::move(upper)) {}
+
+bool MergedIterator::own_valid() const {
+  return own_.valid() && own_.key() >= lower_ && (upper_.empty() || own_.key() < upper_);
+}
+
+std::string_view MergedIterator::base_key() const { return view(base_->key()); }
+
+rocksdb::Slice MergedIterator::key() const {
+  if (current_ == Current::kBase) return base_->key();
+  const std::string_view key = own_.key();
+  return {key.data(), key.size()};
+}
+
+rocksdb::Slice MergedIterator::value() const {
+  if (current_ == Current::kBase) return base_->value();
+  const std::string_view value = own_.write().value();
+  return {value.data(), value.size()};
+}
+
+// Chooses the smaller of the two sides; an own write wins over the row it replaces.
+void MergedIterator::settle_forward() {
+  current_ = Current::kNone;
+  equal_ = false;
+  for (;;) {
+    if (!base_->Valid() && !base_->status().ok()) return;
+    if (!own_valid()) {
+      if (base_->Valid()) current_ = Current::kBase;
+      return;
+    }
+    const int order = base_->Valid() ? own_.key().compare(base_key()) : -1;
+    if (order > 0) {
+      current_ = Current::kBase;
+      return;
+    }
+    equal_ = order == 0;
+    if (!own_.write().removed) {
+      current_ = Current::kOwn;
+      return;
+    }
+    if (equal_) base_->Next();
+    own_.next();
+    equal_ = false;
+  }
+}
+
+void MergedIterator::settle_backward() {
+  current_ = Current::kNone;
+  equal_ = false;
+  for (;;) {
+    if (!base_->Valid() && !base_->status().ok()) return;
+    if (!own_valid()) {
+      if (base_->Valid()) current_ = Current::kBase;
+      return;
+    }
+    const int order = base_->Valid() ? own_.key().compare(base_key()) : 1;
+    if (order < 0) {
+      current_ = Current::kBase;
+      return;
+    }
+    equal_ = order == 0;
+    if (!own_.write().removed) {
+      current_ = Current::kOwn;
+      return;
+    }
+    if (equal_) base_->Prev();
+    own_.prev();
+    equal_ = false;
+  }
+}
+
+void MergedIterator::SeekToFirst() {
+  forward_ = true;
+  base_->SeekToFirst();
+  own_.seek(lower_);
+  settle_forward();
+}
+
+void MergedIterator::SeekToLast() {
+  forward_ = false;
+  base_->SeekToLast();
+  if (upper_.empty())
+    own_.to_last();
+  else
+    own_.seek_before(upper_);
+  settle_backward();
+}
+
+void MergedIterator::Seek(const rocksdb::Slice &target) {
+  forward_ = true;
+  base_->Seek(target);
+  own_.seek(view(target) < lower_ ? std::string_view(lower_) : view(target));
+  settle_forward();
+}
+
+void MergedIterator::SeekForPrev(const rocksdb::Slice &target) {
+  forward_ = false;
+  base_->SeekForPrev(target);
+  if (!upper_.empty() && view(target) >= upper_)
+    own_.seek_before(upper_);
+  else
+    own_.seek_last(view(target));
+  settle_backward();
+}
+
+void MergedIterator::turn_forward() {
+  const std::string at(view(key()));
+  forward_ = true;
+  base_->Seek(at);
+  if (base_->Valid() && base_key() == at) base_->Next();
+  own_.seek(at);
+  if (own_.valid() && own_.key() == at) own_.next();
+}
+
+void MergedIterator::turn_backward() {
+  const std::string at(view(key()));
+  forward_ = false;
+  base_->SeekForPrev(at);
+  if (base_->Valid() && base_key() == at) base_->Prev();
+  own_.seek_before(at);
+}
+
+void MergedIterator::Next() {
+  if (!forward_) {
+    turn_forward();
+  } else {
+    if (current_ == Current::kBase || equal_) base_->Next();
+    if (current_ == Current::kOwn) own_.next();
+  }
+  settle_forward();
+}
+
+void MergedIterator::Prev() {
+  if (forward_) {
+    turn_backward();
+  } else {
+    if (current_ == Current::kBase || equal_) base_->Prev();
+    if (current_ == Current::kOwn) own_.prev();
+  }
+  settle_backward();
+}
+
+}  // namespace atoll::txn

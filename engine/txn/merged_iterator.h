@@ -1,0 +1,50 @@
+// A RocksDB iterator with a transaction's own writes merged in. Both sides are kept within the same
+// bounds, in both directions; own removals hide rows of the database.
+#pragma once
+
+#include <rocksdb/iterator.h>
+
+#include <memory>
+#include <string>
+
+#include "txn/write_set.h"
+
+namespace atoll::txn {
+
+class MergedIterator final : public rocksdb::Iterator {
+ public:
+  // `base` is already bounded. Empty bounds: none.
+  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, std::shared_ptr<WriteSet> set,
+                 WriteSet::FamilyWrites *writes, std::string lower, std::string upper);
+
+  bool Valid() const override { return current_ != Current::kNone; }
+  void SeekToFirst() override;
+  void SeekToLast() override;
+  void Seek(const rocksdb::Slice &target) override;
+  void SeekForPrev(const rocksdb::Slice &target) override;
+  void Next() override;
+  void Prev() override;
+  rocksdb::Slice key() const override;
+  rocksdb::Slice value() const override;
+  rocksdb::Status status() const override { return base_->status(); }
+
+ private:
+  enum class Current : uint8_t { kNone, kBase, kOwn };
+
+  bool own_valid() const;  // and within the bounds
+  std::string_view base_key() const;
+  void settle_forward();
+  void settle_backward();
+  void turn_forward();   // both sides behind the current key
+  void turn_backward();  // both sides in front of it
+
+  std::unique_ptr<rocksdb::Iterator> base_;
+  WriteCursor own_;
+  const std::string lower_;
+  const std::string upper_;
+  Current current_ = Current::kNone;
+  bool equal_ = false;  // both sides stand on the current key
+  bool forward_ = true;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,119 @@
+// Tests only: an lsm::Database over two plain RocksDB databases in a directory, without bucket, pools or
+// tuning. What the transaction layer does not use answers kBug.
+#pragma once
+
+#include <rocksdb/utilities/transaction_db.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lsm/database.h"
+
+namespace atoll::txn {
+
+class TestDirectory {
+ public:
+  TestDirectory() {
+    char name[] = "/tmp/atoll_txn_XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~TestDirectory() { std::filesystem::remove_all(path_); }
+  const std::string &path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class TestFamily final : public lsm::Family {
+ public:
+  TestFamily(rocksdb::ColumnFamilyHandle *handle, lsm::Side side) : handle_(handle), side_(side) {}
+  uint32_t id() const override { return handle_->GetID(); }
+  lsm::Side side() const override { return side_; }
+  rocksdb::ColumnFamilyHandle *handle() const override { return handle_; }
+
+ private:
+  rocksdb::ColumnFamilyHandle *handle_;
+  lsm::Side side_;
+};
+
+class TestDatabase final : public lsm::Database {
+ public:
+  explicit TestDatabase(const std::string &directory, rocksdb::Env *env = nullptr) {
+    open_side(directory + "/main", env, &main_, &main_families_, lsm::Side::kMain);
+    open_side(directory + "/temp", env, &temp_, &temp_families_, lsm::Side::kTemp);
+  }
+  ~TestDatabase() override {
+    close(main_, &main_families_);
+    close(temp_, &temp_families_);
+  }
+
+  rocksdb::TransactionDB *db(lsm::Side side) override { return side == lsm::Side::kMain ? main_ : temp_; }
+  lsm::Family *catalog_family() override { return main_families_[0].get(); }
+  lsm::Family *shared_family() override { return main_families_[1].get(); }
+  lsm::Family *temp_family() override { return temp_families_[1].get(); }
+
+  Status create_family(const lsm::Compression &, lsm::Family **) override { return unused(); }
+  lsm::Family *find_family(uint32_t id) override { return main_families_.at(id).get(); }
+  void drop_family(uint32_t) override {}
+  void reconcile_families(const std::function<bool(uint32_t)> &) override {}
+  Status delete_range(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
+  std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &) override {
+    return nullptr;
+  }
+  lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
+  std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
+    return {};
+  }
+  Status sync_wal() override { return unused(); }
+  Status flush(lsm::Family *family) override {
+    const auto status = db(family->side())->Flush(rocksdb::FlushOptions(), family->handle());
+    return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
+  }
+  Status compact(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
+  Status background_error() override { return Status::Ok(); }
+  void set_block_cache_bytes(uint64_t) override {}
+  std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
+  std::string describe() override { return {}; }
+  Status shut_down() override { return Status::Ok(); }
+
+ private:
+  using Families = std::vector<std::unique_ptr<TestFamily>>;
+
+  static Status unused() { return Status(Code::kBug, "not in the test database"); }
+
+  static void open_side(const std::string &path, rocksdb::Env *env, rocksdb::TransactionDB **db,
+                        Families *families, lsm::Side side) {
+    std::filesystem::create_directories(path);
+    rocksdb::DBOptions options;
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    if (env != nullptr) options.env = env;
+    rocksdb::TransactionDBOptions transaction_options;
+    transaction_options.skip_concurrency_control = true;
+    std::vector<rocksdb::ColumnFamilyHandle *> handles;
+    const std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {{rocksdb::kDefaultColumnFamilyName, {}},
+                                                                      {"shared", {}}};
+    const auto status =
+        rocksdb::TransactionDB::Open(options, transaction_options, path, descriptors, &handles, db);
+    if (!status.ok()) {
+      std::fprintf(stderr, "cannot open %s: %s\n", path.c_str(), status.ToString().c_str());
+      std::abort();
+    }
+    for (auto *handle : handles) families->push_back(std::make_unique<TestFamily>(handle, side));
+  }
+
+  static void close(rocksdb::TransactionDB *db, Families *families) {
+    for (auto &family : *families) (void)db->DestroyColumnFamilyHandle(family->handle());
+    delete db;
+  }
+
+  rocksdb::TransactionDB *main_ = nullptr;
+  rocksdb::TransactionDB *temp_ = nullptr;
+  Families main_families_, temp_families_;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,379 @@
+// See transaction.h for the contract, transaction_impl.h for the invariants.
+
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "txn/merged_iterator.h"
+#include "txn/transaction_impl.h"
+
+namespace atoll::txn {
+
+namespace {
+
+constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
+constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
+
+uint64_t now_us() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
+}
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+Status not_found() {
+  static const Status status(Code::kNotFound, "no such key");
+  return status;
+}
+
+// Bounds of an iterator; deleted with it.
+struct KeptBounds {
+  std::string lower, upper;
+  rocksdb::Slice lower_slice, upper_slice;
+};
+
+void delete_bounds(void *bounds, void *) { delete static_cast<KeptBounds *>(bounds); }
+
+std::unique_ptr<rocksdb::Iterator> bounded_iterator(rocksdb::DB *db, lsm::Family *family,
+                                                    rocksdb::ReadOptions read, const ScanOptions &options) {
+  auto bounds = std::make_unique<KeptBounds>();
+  bounds->lower = options.lower;
+  bounds->upper = options.upper;
+  bounds->lower_slice = bounds->lower;
+  bounds->upper_slice = bounds->upper;
+  if (!options.lower.empty()) read.iterate_lower_bound = &bounds->lower_slice;
+  if (!options.upper.empty()) read.iterate_upper_bound = &bounds->upper_slice;
+  read.fill_cache = options.fill_cache;
+  read.readahead_size = options.readahead_bytes;
+  std::unique_ptr<rocksdb::Iterator> iterator(db->NewIterator(read, family->handle()));
+  iterator->RegisterCleanup(&delete_bounds, bounds.release(), nullptr);
+  return iterator;
+}
+
+}  // namespace
+
+Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value) {
+  if (own.removed) return not_found();
+  value->PinSelf(slice(own.value()));
+  return Status::Ok();
+}
+
+Status dropped_family() { return Status(Code::kBug, "the table was dropped while it was in use"); }
+
+Status read_result(const rocksdb::Status &status) {
+  if (status.ok()) return Status::Ok();
+  if (status.IsNotFound()) return not_found();
+  return lsm::from_rocksdb(status);
+}
+
+TransactionImpl::TransactionImpl(ManagerImpl *manager, uint64_t id, void *user)
+    : manager_(manager), id_(id), started_us_(now_us()), owner_(id, user) {
+  manager_->add(this);
+}
+
+TransactionImpl::TransactionImpl(ManagerImpl *manager, uint64_t id,
+                                 std::unique_ptr<rocksdb::Transaction> recovered)
+    : manager_(manager),
+      id_(id),
+      started_us_(now_us()),
+      owner_(id, nullptr),
+      two_phase_(std::move(recovered)),
+      xid_(two_phase_->GetName()),
+      prepared_(true) {
+  writes_shown_ = two_phase_->GetWriteBatch()->GetWriteBatch()->Count();
+  manager_->add(this);
+}
+
+TransactionImpl::~TransactionImpl() {
+  if (is_prepared()) {
+    auto heir = std::make_unique<TransactionImpl>(manager_, id_, nullptr);
+    heir->become(this);
+    manager_->keep_prepared(std::move(heir));
+  }
+  finish();
+  manager_->remove(this);
+}
+
+void TransactionImpl::become(TransactionImpl *prepared) {
+  owner_.swap(prepared->owner_);
+  two_phase_ = std::move(prepared->two_phase_);
+  xid_ = prepared->xid_;
+  writes_shown_.store(prepared->write_count());
+  prepared_.store(true);
+  prepared->prepared_.store(false);
+}
+
+rocksdb::DB *TransactionImpl::db(lsm::Side side) const {
+  // The plain database below: locks are ours, so TransactionDB's own write path adds nothing.
+  return manager_->database()->db(side)->GetBaseDB();
+}
+
+void TransactionImpl::make_snapshot() {
+  if (snapshot_ == nullptr) snapshot_ = db(lsm::Side::kMain)->GetSnapshot();
+}
+
+void TransactionImpl::release_snapshot() {
+  if (snapshot_ == nullptr) return;
+  db(lsm::Side::kMain)->ReleaseSnapshot(snapshot_);
+  snapshot_ = nullptr;
+}
+
+const rocksdb::Snapshot *TransactionImpl::snapshot(lsm::Side side) {
+  return side == lsm::Side::kMain ? snapshot_ : nullptr;
+}
+
+rocksdb::ReadOptions TransactionImpl::read_options(const lsm::Family *family, ReadAt at) const {
+  rocksdb::ReadOptions options;
+  options.total_order_seek = true;
+  if (at == ReadAt::kSnapshot && family->side() == lsm::Side::kMain) options.snapshot = snapshot_;
+  return options;
+}
+
+Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at,
+                            rocksdb::PinnableSlice *value) {
+  value->Reset();
+  if (writes_ != nullptr) {
+    if (const OwnWrite *own = writes_->find(family, key); own != nullptr) return own_result(*own, value);
+  }
+  rocksdb::ColumnFamilyHandle *handle = family->handle();
+  if (handle == nullptr) return dropped_family();
+  return read_result(db(family->side())->Get(read_options(family, at), handle, slice(key), value));
+}
+
+std::unique_ptr<rocksdb::Iterator> TransactionImpl::scan(lsm::Family *family, ReadAt at,
+                                                         const ScanOptions &options) {
+  if (family->handle() == nullptr) {
+    return std::unique_ptr<rocksdb::Iterator>(
+        rocksdb::NewErrorIterator(rocksdb::Status::ColumnFamilyDropped(dropped_family().message())));
+  }
+  auto base = bounded_iterator(db(family->side()), family, read_options(family, at), options);
+  WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
+  if (own == nullptr || own->index.empty()) return base;
+  return std::make_unique<MergedIterator>(std::move(base), writes_, own, options.lower, options.upper);
+}
+
+bool TransactionImpl::has_writes(lsm::Side side) const {
+  if (writes_ != nullptr && writes_->has_writes(side)) return true;
+  return side == lsm::Side::kMain && two_phase_ != nullptr;
+}
+
+void TransactionImpl::set_write_count() {
+  writes_shown_.store(writes_ == nullptr ? 0 : writes_->write_count(), std::memory_order_relaxed);
+}
+
+Status TransactionImpl::write(lsm::Family *family, std::string_view key, std::string_view value,
+                              bool removed) {
+  if (is_prepared()) return Status(Code::kBug, "a prepared transaction cannot write");
+  if (key.size() > kFieldBytesMax || value.size() > kFieldBytesMax) {
+    return Status(Code::kInvalid, "a row must be smaller than 4 GiB");
+  }
+  if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
+  const uint64_t bytes_max = manager_->write_bytes_max();
+  if (bytes_max > 0 && writes_->memory_bytes() + key.size() + value.size() > bytes_max) {
+    return Status(Code::kInvalid, "the transaction's uncommitted changes exceed the limit of " +
+                                      std::to_string(bytes_max >> 20) +
+                                      " MiB; commit in smaller steps or raise the limit");
+  }
+  writes_->write(family, key, value, removed);
+  set_write_count();
+  return Status::Ok();
+}
+
+Status TransactionImpl::put(lsm::Family *family, std::string_view key, std::string_view value) {
+  return write(family, key, value, false);
+}
+
+Status TransactionImpl::remove(lsm::Family *family, std::string_view key) {
+  return write(family, key, {}, true);
+}
+
+size_t TransactionImpl::set_savepoint() {
+  if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
+  writes_->set_savepoint();
+  return writes_->savepoints() - 1;
+}
+
+Status TransactionImpl::rollback_to_savepoint(size_t number) {
+  if (writes_ == nullptr || number >= writes_->savepoints()) {
+    return Status(Code::kBug, "rollback to a savepoint that is not set");
+  }
+  writes_->rollback_to_savepoint(number);
+  set_write_count();
+  return Status::Ok();
+}
+
+void TransactionImpl::release_savepoint(size_t number) {
+  if (writes_ != nullptr) writes_->release_savepoint(number);
+}
+
+rocksdb::Status TransactionImpl::fill_batch(lsm::Side side, rocksdb::WriteBatch *batch) const {
+  rocksdb::Status status;
+  writes_->each(side, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
+    rocksdb::ColumnFamilyHandle *handle = family->handle();
+    if (!status.ok() || handle == nullptr) return;  // a dropped family: nobody can see its rows
+    status = write.removed ? batch->Delete(handle, slice(key))
+                           : batch->Put(handle, slice(key), slice(write.value()));
+  });
+  return status;
+}
+
+// Writes one side's batch. `sync` concerns main; temp has no WAL.
+Status TransactionImpl::write_side(lsm::Side side, bool sync) {
+  rocksdb::WriteBatch batch(writes_->batch_bytes(side));
+  rocksdb::Status status = fill_batch(side, &batch);
+  // RocksDB is about to make a copy in its memtables: do not hold a third one.
+  if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) writes_.reset();
+  rocksdb::WriteOptions options;
+  options.sync = sync && side == lsm::Side::kMain;
+  options.disableWAL = side == lsm::Side::kTemp;
+  if (status.ok()) status = db(side)->Write(options, &batch);
+  return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
+}
+
+// Puts the temp rows that this transaction wrote back to what they were at `before`.
+Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
+  rocksdb::DB *temp = db(lsm::Side::kTemp);
+  rocksdb::ReadOptions at;
+  at.snapshot = before;
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status;
+  std::string old;
+  writes_->each(lsm::Side::kTemp, [&](lsm::Family *family, std::string_view key, const OwnWrite &) {
+    if (!status.ok()) return;
+    status = temp->Get(at, family->handle(), slice(key), &old);
+    if (status.ok())
+      status = batch.Put(family->handle(), slice(key), old);
+    else if (status.IsNotFound())
+      status = batch.Delete(family->handle(), slice(key));
+  });
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  if (status.ok()) status = temp->Write(options, &batch);
+  return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
+}
+
+// Temp goes first, because it can be taken back: only this connection sees it. Main decides.
+Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
+  if (writes_ == nullptr || !writes_->has_writes(lsm::Side::kTemp)) return commit_main();
+  rocksdb::DB *temp = db(lsm::Side::kTemp);
+  rocksdb::ManagedSnapshot before(temp);
+  ATOLL_RETURN_IF_ERROR(write_side(lsm::Side::kTemp, false));
+  const Status status = commit_main();
+  if (status.ok()) return status;
+  if (Status undone = restore_temp(before.snapshot()); !undone.ok()) {
+    return Status(status.code(), std::string(status.message()) +
+                                     "; temporary tables could not be rolled back: " + undone.message());
+  }
+  return status;
+}
+
+Status TransactionImpl::commit(bool sync) {
+  if (is_prepared()) return commit_prepared(sync);
+  const Status status = commit_with_temp([&]() -> Status {
+    if (!has_writes(lsm::Side::kMain)) return Status::Ok();
+    ATOLL_RETURN_IF_ERROR(write_side(lsm::Side::kMain, sync));
+    commit_position_ = manager_->wal_position();
+    return Status::Ok();
+  });
+  finish();
+  return status;
+}
+
+void TransactionImpl::rollback() {
+  if (is_prepared() && !rollback_prepared().ok()) return;
+  finish();
+}
+
+void TransactionImpl::finish() {
+  two_phase_.reset();
+  prepared_.store(false, std::memory_order_relaxed);
+  xid_.clear();
+  writes_.reset();
+  set_write_count();
+  release_snapshot();
+  manager_->locks()->unlock_all(&owner_);
+}
+
+// Makes main's writes durable as a prepared section of the WAL.
+Status TransactionImpl::prepare_main(std::string_view xid, bool sync) {
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::TransactionOptions transaction_options;
+  transaction_options.skip_concurrency_control = true;
+  std::unique_ptr<rocksdb::Transaction> transaction(
+      manager_->database()->db(lsm::Side::kMain)->BeginTransaction(options, transaction_options));
+  if (!transaction->SetName(std::string(xid)).ok()) {
+    return Status(Code::kInvalid, "a prepared transaction with this XA identifier exists");
+  }
+  transaction->DisableIndexing();
+  rocksdb::Status status;
+  writes_->each(lsm::Side::kMain, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
+    rocksdb::ColumnFamilyHandle *handle = family->handle();
+    if (!status.ok() || handle == nullptr) return;
+    status = write.removed ? transaction->DeleteUntracked(handle, slice(key))
+                           : transaction->PutUntracked(handle, slice(key), slice(write.value()));
+  });
+  if (status.ok()) status = transaction->Prepare();
+  if (!status.ok()) return lsm::from_rocksdb(status);
+  two_phase_ = std::move(transaction);
+  return Status::Ok();
+}
+
+Status TransactionImpl::prepare(std::string_view xid, bool sync) {
+  if (is_prepared()) return Status(Code::kBug, "the transaction is prepared already");
+  if (xid.empty() || xid.size() > kXidBytesMax) {
+    return Status(Code::kInvalid, "an XA identifier must have 1 to 512 bytes");
+  }
+  if (has_writes(lsm::Side::kMain)) ATOLL_RETURN_IF_ERROR(prepare_main(xid, sync));
+  // The batch is in RocksDB's hands now; do not hold it twice. The number of writes stays for list().
+  if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) writes_.reset();
+  xid_ = xid;
+  prepared_.store(true, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+Status TransactionImpl::commit_prepared(bool sync) {
+  if (!is_prepared()) return Status(Code::kBug, "the transaction is not prepared");
+  const Status status = commit_with_temp([&]() -> Status {
+    if (two_phase_ == nullptr) return Status::Ok();
+    two_phase_->GetWriteOptions()->sync = sync;
+    // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
+    two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
+    if (rocksdb::Status committed = two_phase_->Commit(); !committed.ok()) {
+      return lsm::from_rocksdb(committed);
+    }
+    commit_position_ = manager_->wal_position();
+    return Status::Ok();
+  });
+  if (status.ok()) finish();
+  return status;
+}
+
+Status TransactionImpl::rollback_prepared() {
+  if (!is_prepared()) return Status(Code::kBug, "the transaction is not prepared");
+  if (two_phase_ != nullptr) {
+    if (rocksdb::Status status = two_phase_->Rollback(); !status.ok()) return lsm::from_rocksdb(status);
+  }
+  finish();
+  return Status::Ok();
+}
+
+void TransactionImpl::detach() {
+  owner_.set_user(nullptr);
+  release_snapshot();
+  writes_.reset();  // only temp writes are left here, and their tables went with the client
+}
+
+void TransactionImpl::abandon() {
+  // Without Rollback() no marker is written: the prepared section stays in the WAL.
+  two_phase_.reset();
+  prepared_.store(false, std::memory_order_relaxed);
+}
+
+TransactionInfo TransactionImpl::describe() const {
+  return {id_, owner_.user(), started_us_, owner_.locks_held(), write_count(), is_prepared()};
+}
+
+}  // namespace atoll::txn

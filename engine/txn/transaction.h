@@ -1,0 +1,133 @@
+// A transaction: snapshot, locks, own writes, savepoints, two-phase commit. Over two RocksDB databases
+// (main, temp), so that TEMPORARY tables follow the same savepoints without touching the bucket.
+//
+// One thread at a time uses a Transaction (its connection's), except LockTable::kill on lock_owner().
+#pragma once
+
+#include <rocksdb/iterator.h>
+#include <rocksdb/slice.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "lsm/database.h"
+#include "txn/lock_table.h"
+
+namespace atoll::txn {
+
+// Which version a read sees. Own writes are always seen.
+enum class ReadAt : uint8_t {
+  kSnapshot,  // the transaction's (or, READ COMMITTED, the statement's) snapshot
+  kLatest,    // the newest committed version: after a lock has been taken
+};
+
+struct ScanOptions {
+  std::string lower;       // inclusive; empty: none
+  std::string upper;       // exclusive; empty: none
+  bool fill_cache = true;  // false: do not displace the block cache
+  uint64_t readahead_bytes = 0;
+};
+
+class Manager;
+
+class Transaction {
+ public:
+  // Rolls back and releases locks. A prepared transaction is a promise and is not rolled back: the manager
+  // keeps it, as after detach_prepared().
+  virtual ~Transaction() = default;
+
+  virtual uint64_t id() const = 0;
+  virtual LockOwner *lock_owner() = 0;
+
+  // Snapshot. make_snapshot() keeps an existing one.
+  virtual void make_snapshot() = 0;
+  virtual void release_snapshot() = 0;
+  virtual bool has_snapshot() const = 0;
+
+  // Reads. kNotFound is expected. Requires for kSnapshot: a snapshot (else reads latest).
+  virtual Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) = 0;
+  // keys.size() results, batched (MultiGet). Keys need not be sorted.
+  virtual void multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
+                         std::vector<rocksdb::PinnableSlice> *values, std::vector<Status> *statuses) = 0;
+  // Bounds are copied and kept by the iterator. With no own writes in that family it is RocksDB's plain
+  // iterator; otherwise own writes are merged in. Either way it sees the own writes made before it was
+  // opened and none made later. It may outlive the transaction, but not a savepoint rollback.
+  virtual std::unique_ptr<rocksdb::Iterator> scan(lsm::Family *family, ReadAt at,
+                                                  const ScanOptions &options) = 0;
+  // The RocksDB snapshot for parallel readers on other threads; nullptr = latest. Valid as long as this
+  // transaction keeps its snapshot. Always nullptr for kTemp: only this connection writes there, and only
+  // when it commits.
+  virtual const rocksdb::Snapshot *snapshot(lsm::Side side) = 0;
+  virtual bool has_writes(lsm::Side side) const = 0;
+
+  // Writes go to memory. Errors: kInvalid (see set_write_bytes_max), kBug; kFenced or kReadOnly at commit,
+  // not here.
+  virtual Status put(lsm::Family *family, std::string_view key, std::string_view value) = 0;
+  virtual Status remove(lsm::Family *family, std::string_view key) = 0;
+  virtual uint64_t write_count() const = 0;
+
+  // Savepoints. Depth counts the savepoints set and not released, statement ones included.
+  virtual size_t set_savepoint() = 0;                       // returns the depth before: its number
+  virtual Status rollback_to_savepoint(size_t number) = 0;  // undoes writes; the savepoint itself stays
+  virtual void release_savepoint(size_t number) = 0;        // it and later ones; writes stay
+  // Locks taken are kept over a savepoint rollback, as InnoDB keeps them.
+
+  // End. Locks are released after the commit is visible. `sync`: WAL fsync before return. After commit()
+  // or rollback(), with any result, the object is as good as new: no writes, savepoints, snapshot, locks.
+  // Errors: kFenced, kReadOnly, kUnavailable, kNoSpace, kCorruption: nothing was committed.
+  virtual Status commit(bool sync) = 0;
+  virtual void rollback() = 0;
+
+  // Two-phase commit. prepare() makes the batch durable under `xid` (synced if `sync`), 1 to 512 bytes,
+  // unique among prepared transactions. After an error: rollback(). Afterwards neither read nor write.
+  // commit_prepared() and rollback_prepared(), if they fail, leave the transaction prepared.
+  // The temp side of a prepared transaction lives in memory only and is dropped by detach_prepared().
+  virtual Status prepare(std::string_view xid, bool sync) = 0;
+  virtual bool is_prepared() const = 0;
+  // commit_prepared: visible in order; not synced unless `sync`.
+  virtual Status commit_prepared(bool sync) = 0;
+  virtual Status rollback_prepared() = 0;
+  // The WAL position (atoll_store_wal_position) right after the commit record; 0 before.
+  virtual uint64_t commit_position() const = 0;
+};
+
+struct TransactionInfo {
+  uint64_t id;
+  void *user;
+  uint64_t started_us;
+  uint64_t locks;
+  uint64_t writes;
+  bool prepared;
+};
+
+class Manager {
+ public:
+  virtual ~Manager() = default;
+  static Status open(lsm::Database *database, std::unique_ptr<Manager> *out);
+
+  virtual LockTable *locks() = 0;
+  virtual std::unique_ptr<Transaction> begin(void *user) = 0;
+
+  // Prepared transactions found at open (their locks are held again) or detached by a disconnected client.
+  virtual std::vector<std::string> prepared_xids() = 0;
+  // Hands a prepared transaction over from its connection: it lives on, found by xid.
+  virtual void detach_prepared(std::unique_ptr<Transaction> transaction) = 0;
+  // Takes a detached one out; nullptr: unknown xid.
+  virtual std::unique_ptr<Transaction> take_prepared(std::string_view xid) = 0;
+
+  virtual std::vector<TransactionInfo> list() = 0;
+
+  // What one transaction may write, in bytes of memory (about 110 per key more than its key and value); a
+  // write beyond it fails with kInvalid and changes nothing. 0, the default: no limit. Any time.
+  virtual void set_write_bytes_max(uint64_t bytes) = 0;
+
+  // Where commit_position() comes from; without it, it stays 0. Set before the first transaction.
+  virtual void set_wal_position(std::function<uint64_t()> position) = 0;
+};
+
+}  // namespace atoll::txn

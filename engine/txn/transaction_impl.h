@@ -1,0 +1,158 @@
+// The one implementation of Transaction and Manager. Included by transaction.cc, transaction_registry.cc
+// only.
+//
+// Own writes are kept in a WriteSet and become a rocksdb::WriteBatch at commit; a rocksdb::Transaction
+// exists only between prepare and the end of two-phase commit, because only it can be recovered.
+//
+// Invariants
+//   T1  Locks are released after the commit is visible, and always: no way out of commit() or rollback()
+//       of an unprepared transaction keeps one.
+//   T2  A prepared transaction ends only by commit_prepared() or rollback_prepared(); if that fails it
+//       stays prepared, with its locks, and so it does when the object goes.
+// Tests: transaction_test.cc, prepared_test.cc.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "txn/read_pool.h"
+#include "txn/transaction.h"
+#include "txn/write_set.h"
+
+namespace atoll::txn {
+
+class ManagerImpl;
+
+// What reading an own write, or from RocksDB, means to the caller.
+Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value);
+Status read_result(const rocksdb::Status &status);
+Status dropped_family();
+
+class TransactionImpl final : public Transaction {
+ public:
+  TransactionImpl(ManagerImpl *manager, uint64_t id, void *user);
+  // One found at open, with its locks not taken yet.
+  TransactionImpl(ManagerImpl *manager, uint64_t id, std::unique_ptr<rocksdb::Transaction> recovered);
+  ~TransactionImpl() override;
+
+  uint64_t id() const override { return id_; }
+  LockOwner *lock_owner() override { return &owner_; }
+
+  void make_snapshot() override;
+  void release_snapshot() override;
+  bool has_snapshot() const override { return snapshot_ != nullptr; }
+
+  Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) override;
+  void multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
+                 std::vector<rocksdb::PinnableSlice> *values, std::vector<Status> *statuses) override;
+  std::unique_ptr<rocksdb::Iterator> scan(lsm::Family *family, ReadAt at,
+                                          const ScanOptions &options) override;
+  const rocksdb::Snapshot *snapshot(lsm::Side side) override;
+  bool has_writes(lsm::Side side) const override;
+
+  Status put(lsm::Family *family, std::string_view key, std::string_view value) override;
+  Status remove(lsm::Family *family, std::string_view key) override;
+  uint64_t write_count() const override { return writes_shown_.load(std::memory_order_relaxed); }
+
+  size_t set_savepoint() override;
+  Status rollback_to_savepoint(size_t number) override;
+  void release_savepoint(size_t number) override;
+
+  Status commit(bool sync) override;
+  void rollback() override;
+
+  Status prepare(std::string_view xid, bool sync) override;
+  bool is_prepared() const override { return prepared_.load(std::memory_order_relaxed); }
+  Status commit_prepared(bool sync) override;
+  Status rollback_prepared() override;
+  uint64_t commit_position() const override { return commit_position_; }
+
+  // For the manager.
+  const std::string &xid() const { return xid_; }
+  void detach();                           // the client is gone
+  void become(TransactionImpl *prepared);  // takes over a prepared one whose object goes
+  void abandon();                          // at shutdown: stays prepared in the WAL
+  Status take_recovered_locks();
+  TransactionInfo describe() const;
+
+ private:
+  friend class ManagerImpl;
+
+  rocksdb::DB *db(lsm::Side side) const;
+  rocksdb::ReadOptions read_options(const lsm::Family *family, ReadAt at) const;
+  Status write(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
+  void read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
+                          std::vector<size_t> *missing, std::vector<rocksdb::PinnableSlice> *values,
+                          std::vector<Status> *statuses);
+
+  rocksdb::Status fill_batch(lsm::Side side, rocksdb::WriteBatch *batch) const;
+  Status write_side(lsm::Side side, bool sync);
+  Status commit_with_temp(const std::function<Status()> &commit_main);
+  Status prepare_main(std::string_view xid, bool sync);
+  Status restore_temp(const rocksdb::Snapshot *before);
+  void set_write_count();
+  void finish();  // forgets the writes, releases snapshot and locks
+
+  ManagerImpl *const manager_;
+  const uint64_t id_;
+  const uint64_t started_us_;
+  LockOwner owner_;
+  const rocksdb::Snapshot *snapshot_ = nullptr;  // of main; temp needs none, see snapshot()
+  std::shared_ptr<WriteSet> writes_;             // shared with open iterators; nullptr: nothing yet
+  std::unique_ptr<rocksdb::Transaction> two_phase_;
+  std::string xid_;
+  std::atomic<bool> prepared_{false};
+  std::atomic<uint64_t> writes_shown_{0};
+  uint64_t commit_position_ = 0;
+};
+
+class ManagerImpl final : public Manager {
+ public:
+  explicit ManagerImpl(lsm::Database *database) : database_(database) {}
+  ~ManagerImpl() override;
+  Status recover();
+
+  LockTable *locks() override { return &locks_; }
+  std::unique_ptr<Transaction> begin(void *user) override;
+  std::vector<std::string> prepared_xids() override;
+  void detach_prepared(std::unique_ptr<Transaction> transaction) override;
+  std::unique_ptr<Transaction> take_prepared(std::string_view xid) override;
+  std::vector<TransactionInfo> list() override;
+  void set_wal_position(std::function<uint64_t()> position) override { wal_position_ = std::move(position); }
+
+  void set_write_bytes_max(uint64_t bytes) override {
+    write_bytes_max_.store(bytes, std::memory_order_relaxed);
+  }
+
+  lsm::Database *database() const { return database_; }
+  uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
+  ReadPool *read_pool() { return &read_pool_; }
+  uint64_t wal_position() const { return wal_position_ ? wal_position_() : 0; }
+  void keep_prepared(std::unique_ptr<TransactionImpl> transaction);
+  void add(TransactionImpl *transaction);
+  void remove(TransactionImpl *transaction);
+
+ private:
+  struct alignas(64) Registry {
+    std::mutex mutex;
+    std::vector<TransactionImpl *> transactions;
+  };
+  Registry &registry_of(uint64_t id) { return registries_[id % registries_.size()]; }
+
+  lsm::Database *const database_;
+  LockTable locks_;
+  ReadPool read_pool_;
+  std::function<uint64_t()> wal_position_;
+  std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0};
+  std::array<Registry, 16> registries_;
+  std::mutex prepared_mutex_;
+  std::map<std::string, std::unique_ptr<TransactionImpl>, std::less<>> prepared_;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,138 @@
+// Begins transactions, keeps those that are prepared and have no connection, and finds them again after a
+// restart, with their locks, before anybody else can begin.
+
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+
+#include "txn/transaction_impl.h"
+
+namespace atoll::txn {
+
+namespace {
+
+// Locks every key that a recovered batch writes. RocksDB's column family ids are lsm's family ids.
+class KeyLocker final : public rocksdb::WriteBatch::Handler {
+ public:
+  KeyLocker(LockTable *table, LockOwner *owner) : table_(table), owner_(owner) {}
+  const Status &status() const { return status_; }
+
+  rocksdb::Status PutCF(uint32_t family, const rocksdb::Slice &key, const rocksdb::Slice &) override {
+    return lock(family, key);
+  }
+  rocksdb::Status DeleteCF(uint32_t family, const rocksdb::Slice &key) override { return lock(family, key); }
+  rocksdb::Status SingleDeleteCF(uint32_t family, const rocksdb::Slice &key) override {
+    return lock(family, key);
+  }
+  rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
+  rocksdb::Status MarkEndPrepare(const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkNoop(bool) override { return {}; }
+  rocksdb::Status MarkCommit(const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkRollback(const rocksdb::Slice &) override { return {}; }
+  void LogData(const rocksdb::Slice &) override {}
+
+ private:
+  rocksdb::Status lock(uint32_t family, const rocksdb::Slice &key) {
+    const LockRange range{family, {key.data(), key.size()}};
+    if (table_->holds(owner_, range, LockMode::kExclusive)) return {};
+    status_ = table_->lock(owner_, range, LockMode::kExclusive, LockWait{0}, nullptr);
+    return status_.ok() ? rocksdb::Status::OK() : rocksdb::Status::Aborted();
+  }
+
+  LockTable *table_;
+  LockOwner *owner_;
+  Status status_;
+};
+
+}  // namespace
+
+Status TransactionImpl::take_recovered_locks() {
+  KeyLocker locker(manager_->locks(), &owner_);
+  const rocksdb::Status status = two_phase_->GetWriteBatch()->GetWriteBatch()->Iterate(&locker);
+  if (!locker.status().ok()) {
+    return Status(Code::kCorruption, "two prepared transactions write the same row; one is '" + xid_ + "'");
+  }
+  return status.ok() ? Status::Ok() : lsm::from_rocksdb(status).with("prepared transaction '" + xid_ + "'");
+}
+
+Status Manager::open(lsm::Database *database, std::unique_ptr<Manager> *out) {
+  auto manager = std::make_unique<ManagerImpl>(database);
+  ATOLL_RETURN_IF_ERROR(manager->recover());
+  *out = std::move(manager);
+  return Status::Ok();
+}
+
+ManagerImpl::~ManagerImpl() {
+  for (auto &[xid, transaction] : prepared_) transaction->abandon();
+  prepared_.clear();
+}
+
+Status ManagerImpl::recover() {
+  std::vector<rocksdb::Transaction *> found;
+  database_->db(lsm::Side::kMain)->GetAllPreparedTransactions(&found);
+  for (rocksdb::Transaction *prepared : found) {
+    auto transaction = std::make_unique<TransactionImpl>(this, next_id_.fetch_add(1),
+                                                         std::unique_ptr<rocksdb::Transaction>(prepared));
+    TransactionImpl *added = transaction.get();
+    const std::string xid = added->xid();
+    prepared_.emplace(xid, std::move(transaction));
+    ATOLL_RETURN_IF_ERROR(added->take_recovered_locks());
+  }
+  return Status::Ok();
+}
+
+std::unique_ptr<Transaction> ManagerImpl::begin(void *user) {
+  return std::make_unique<TransactionImpl>(this, next_id_.fetch_add(1, std::memory_order_relaxed), user);
+}
+
+std::vector<std::string> ManagerImpl::prepared_xids() {
+  std::vector<std::string> xids;
+  std::lock_guard<std::mutex> guard(prepared_mutex_);
+  for (const auto &[xid, transaction] : prepared_) xids.push_back(xid);
+  return xids;
+}
+
+void ManagerImpl::detach_prepared(std::unique_ptr<Transaction> transaction) {
+  std::unique_ptr<TransactionImpl> mine(static_cast<TransactionImpl *>(transaction.release()));
+  if (mine->is_prepared()) keep_prepared(std::move(mine));  // else its destructor rolls it back
+}
+
+void ManagerImpl::keep_prepared(std::unique_ptr<TransactionImpl> transaction) {
+  transaction->detach();
+  std::lock_guard<std::mutex> guard(prepared_mutex_);
+  const std::string xid = transaction->xid();
+  prepared_[xid] = std::move(transaction);
+}
+
+std::unique_ptr<Transaction> ManagerImpl::take_prepared(std::string_view xid) {
+  std::lock_guard<std::mutex> guard(prepared_mutex_);
+  const auto it = prepared_.find(xid);
+  if (it == prepared_.end()) return nullptr;
+  std::unique_ptr<Transaction> taken = std::move(it->second);
+  prepared_.erase(it);
+  return taken;
+}
+
+std::vector<TransactionInfo> ManagerImpl::list() {
+  std::vector<TransactionInfo> all;
+  for (Registry &registry : registries_) {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    for (const TransactionImpl *transaction : registry.transactions) all.push_back(transaction->describe());
+  }
+  return all;
+}
+
+void ManagerImpl::add(TransactionImpl *transaction) {
+  Registry &registry = registry_of(transaction->id());
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  registry.transactions.push_back(transaction);
+}
+
+void ManagerImpl::remove(TransactionImpl *transaction) {
+  Registry &registry = registry_of(transaction->id());
+  std::lock_guard<std::mutex> guard(registry.mutex);
+  auto &all = registry.transactions;
+  all.erase(std::find(all.begin(), all.end(), transaction));
+}
+
+}  // namespace atoll::txn
