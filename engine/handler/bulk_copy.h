@@ -1,0 +1,62 @@
+// Fills a new table for ALTER ... COPY and CREATE ... SELECT, without locks, undo or WAL.
+//
+// The first rows are kept in memory: a small table is written into the shared family in one batch. Beyond
+// kSmallTableBytes the table gets a family of its own and everything goes through sorted ingestion.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "handler/layout.h"
+#include "handler/share.h"
+
+namespace atoll::handler {
+
+class BulkCopy {
+ public:
+  static constexpr size_t kSmallTableBytes = 4 << 20;
+
+  BulkCopy(Share *share, std::shared_ptr<const Layout> layout);
+
+  // Adds one row. Errors: kNoSpace, kUnavailable, kFenced, kDuplicate (presorted primary keys only).
+  Status add(const uint8_t *record);
+
+  // Makes all rows visible at once. *layout: what the table is now (it may have moved to a family of its
+  // own). Errors: as add, kDuplicate (then duplicate_index() and duplicate_record()), kInterrupted.
+  Status finish(const std::function<bool(double)> &progress, std::shared_ptr<const Layout> *layout);
+
+  uint64_t rows() const { return rows_; }
+  int duplicate_index() const { return duplicate_index_; }
+  // Puts the duplicate's values into `record`; blobs point into the strings.
+  void show_duplicate(uint8_t *record, std::string *key, std::string *value, std::string *scratch);
+
+ private:
+  struct Entry {
+    size_t stream;
+    std::string key, value;
+  };
+
+  Status add_entry(size_t stream, std::string_view key, std::string_view value);
+  Status start_ingestion();
+  void open_streams();
+  Status write_small();
+  void note_duplicate(size_t stream, std::string_view key, std::string_view value);
+
+  Share *share_;
+  std::shared_ptr<const Layout> layout_;
+  std::vector<Entry> small_;
+  size_t small_bytes_ = 0;
+  std::unique_ptr<lsm::BulkLoad> load_;
+  std::vector<size_t> streams_;  // load stream of: [0] rows, [1 + i] index i
+  uint64_t next_hidden_id_ = 1;
+  uint64_t rows_ = 0;
+  int duplicate_index_ = -1;
+  bool duplicate_is_row_ = false;
+  std::string duplicate_key_, duplicate_value_;
+  std::string primary_key_, key_, value_;
+};
+
+}  // namespace atoll::handler

@@ -1,0 +1,294 @@
+// ha_atoll: CREATE, DROP, RENAME, TRUNCATE.
+//
+// The catalog row is the truth. The server does not write the .frm of an engine that can be asked for it
+// (discovery): create() keeps the image in the catalog.
+#include "handler/ha_atoll.h"
+
+#include <rocksdb/write_batch.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "handler/error_map.h"
+#include "handler/handlerton.h"
+#include "handler/table_name.h"
+#include "handler/table_options.h"
+#include "handler/temporary_tables.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace catalog = atoll::catalog;
+
+namespace {
+
+// FOREIGN KEY, FULLTEXT and SPATIAL are refused, never ignored.
+Status refuse_unsupported(THD *thd, const TABLE *form) {
+  if (thd->lex->sql_command == SQLCOM_CREATE_TABLE || thd->lex->sql_command == SQLCOM_ALTER_TABLE) {
+    List_iterator_fast<Key> keys(thd->lex->alter_info.key_list);
+    while (const Key *key = keys++)
+      if (key->type == Key::FOREIGN_KEY)
+        return Status(Code::kInvalid,
+                      "ATOLL has no FOREIGN KEY yet; remove the clause or keep the table in InnoDB");
+  }
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (form->key_info[i].algorithm == HA_KEY_ALG_FULLTEXT || (form->key_info[i].flags & HA_FULLTEXT))
+      return Status(Code::kInvalid, "ATOLL has no FULLTEXT index");
+    if (form->key_info[i].flags & HA_SPATIAL) return Status(Code::kInvalid, "ATOLL has no SPATIAL index");
+  }
+  return Status::Ok();
+}
+
+// Ids for columns and ordinals for indexes of a new table.
+void describe(const TABLE *form, catalog::TableDef *def) {
+  const TABLE_SHARE *share = form->s;
+  def->hidden_primary_key = share->primary_key == MAX_KEY;
+  for (uint i = 0; i < share->fields; i++)
+    if (share->field[i]->stored_in_db()) def->column_ids.push_back(def->next_column_id++);
+  const auto add_index = [def](const KEY *key) {
+    catalog::IndexDef index;
+    if (key != nullptr) {
+      index.name.assign(key->name.str, key->name.length);
+      index.unique = (key->flags & HA_NOSAME) != 0;
+    } else {
+      index.unique = true;
+    }
+    index.ordinal = def->next_ordinal++;
+    def->indexes.push_back(index);
+  };
+  add_index(def->hidden_primary_key ? nullptr : &form->key_info[share->primary_key]);
+  for (uint i = 0; i < share->keys; i++)
+    if (i != share->primary_key) add_index(&form->key_info[i]);
+  def->versions.push_back({1, {}});
+}
+
+// The current version's columns as bytes find them, for rows that outlive an instant ALTER.
+Status complete_version(const TABLE *form, catalog::TableDef *def) {
+  std::shared_ptr<const ah::Layout> layout;
+  ATOLL_RETURN_IF_ERROR(
+      ah::Layout::build(form, std::make_shared<const catalog::TableDef>(*def), nullptr, &layout));
+  def->versions.back().columns = ah::Layout::past_columns(layout->row());
+  return Status::Ok();
+}
+
+Status remove_temporary_rows(const catalog::TablePtr &def) {
+  atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
+  std::string begin, end;
+  for (int shift = 24; shift >= 0; shift -= 8) begin.push_back(static_cast<char>(def->prefix >> shift));
+  end = atoll::codec::key_after_prefix(begin);
+  return database->delete_range(database->temp_family(), begin, end);
+}
+
+// A partitioned table that was not opened since its .frm went comes here as a whole, not partition by
+// partition: its partitions' names, all with its own in front.
+std::vector<std::string> partitions_of(const ah::TableName &name) {
+  std::vector<std::string> names;
+  for (const catalog::TablePtr &def : atoll::plugin::instance()->catalog->list(name.database))
+    if (def->name.starts_with(name.table + "#P#")) names.push_back(def->name);
+  return names;
+}
+
+Status rename_each_partition(const ah::TableName &source, const ah::TableName &target, const char *from,
+                             const char *to) {
+  for (const std::string &partition : partitions_of(source))
+    ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->rename(
+        source.database, partition, target.database, target.table + partition.substr(source.table.size())));
+  // Not there when the data directory is new: discovery writes it.
+  (void)rename((std::string(from) + ".par").c_str(), (std::string(to) + ".par").c_str());
+  return Status::Ok();
+}
+
+Status drop_each_partition(const ah::TableName &name, const char *path) {
+  for (const std::string &partition : partitions_of(name))
+    ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->drop(name.database, partition));
+  (void)unlink((std::string(path) + ".par").c_str());
+  return Status::Ok();
+}
+
+// EXCHANGE PARTITION makes a partition, which has no definition of its own, a table: its .frm stays where it
+// is.
+Status keep_definition_of_exchanged(const ah::TableName &name, const char *path) {
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  const catalog::TablePtr def = all->find(name.database, name.table);
+  if (!def || !def->frm.empty()) return Status::Ok();
+  std::ifstream file(std::string(path) + reg_ext, std::ios::binary);
+  catalog::TableDef changed = *def;
+  changed.frm.assign(std::istreambuf_iterator<char>(file), {});
+  return changed.frm.empty() ? Status::Ok() : all->update(changed);
+}
+
+}  // namespace
+
+int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+  if (Status status = atoll::plugin::ready(); !status.ok()) return fail(status);
+  THD *thd = ha_thd();
+  if (Status status = refuse_unsupported(thd, form); !status.ok()) {
+    my_printf_error(ER_ILLEGAL_HA, "%s", MYF(0), status.message());
+    return HA_ERR_UNSUPPORTED;
+  }
+  catalog::TableDef def;
+  bool explicit_compression = false;
+  if (Status status = ah::compression_of(form->s->option_struct, &def.compression, &explicit_compression);
+      !status.ok()) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "ATOLL: %s", MYF(0), status.message());
+    return HA_WRONG_CREATE_OPTION;
+  }
+  def.compression_explicit = explicit_compression;
+  describe(form, &def);
+  if (Status status = complete_version(form, &def); !status.ok()) return fail(status);
+  if (info->tmp_table()) {
+    ah::TemporaryTables::add(name, std::move(def));
+    ah::TemporaryTables::set_auto_increment(name, info->auto_increment_value);
+    return 0;
+  }
+
+  if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
+  const ah::TableName parsed = ah::parse_table_name(name);
+  def.database = parsed.database;
+  def.name = parsed.table;
+  std::string frm;
+  if (form->s->frm_image)
+    frm.assign(reinterpret_cast<const char *>(form->s->frm_image->str), form->s->frm_image->length);
+  atoll::plugin::note_database(parsed.database.c_str());
+  atoll::plugin::Instance *instance = atoll::plugin::instance();
+  Status status;
+  if (ah::is_partition(parsed.table))
+    status = ah::note_partitioned_frm(parsed.database, parsed.table, std::move(frm));
+  else
+    def.frm = std::move(frm);
+  if (status.ok()) status = instance->catalog->create(&def, explicit_compression);
+  if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;
+  if (!status.ok()) return fail(status);
+  if (info->auto_increment_value > 1)
+    status = instance->catalog->set_auto_increment(def.id, info->auto_increment_value);
+  if (status.ok()) status = atoll::plugin::after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+int ha_atoll::delete_table(const char *name) {
+  if (catalog::TablePtr temporary = ah::TemporaryTables::remove(name)) {
+    const Status status = remove_temporary_rows(temporary);
+    return status.ok() ? 0 : fail(status);
+  }
+  if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
+  const ah::TableName parsed = ah::parse_table_name(name);
+  Status status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.ok()) status = atoll::plugin::after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+int ha_atoll::rename_table(const char *from, const char *to) {
+  if (ah::TemporaryTables::find(from)) {
+    ah::TemporaryTables::rename(from, to);
+    return 0;
+  }
+  if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
+  const ah::TableName source = ah::parse_table_name(from);
+  const ah::TableName target = ah::parse_table_name(to);
+  atoll::plugin::note_database(target.database.c_str());
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  const catalog::TablePtr before = all->find(source.database, source.table);
+  Status status = all->rename(source.database, source.table, target.database, target.table);
+  if (status.ok() && before && before->logical_only) status = rename_each_partition(source, target, from, to);
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;
+  if (status.ok() && ah::is_partition(source.table) && !ah::is_partition(target.table))
+    status = keep_definition_of_exchanged(target, to);
+  if (status.ok()) status = atoll::plugin::after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+int ha_atoll::truncate() {
+  if (is_temporary()) {
+    const Status status = remove_temporary_rows(layout_->def_ptr());
+    share_->next_auto_increment = 1;
+    share_->rows = 0;
+    return status.ok() ? 0 : fail(status);
+  }
+  if (int error = check_writable()) return error;
+  atoll::plugin::Instance *instance = atoll::plugin::instance();
+  catalog::TablePtr def;
+  Status status = instance->catalog->truncate(layout_->def().database, layout_->def().name, &def);
+  if (!status.ok()) return fail(status);
+  close_cursor();
+  layout_ = layout_->moved(def, instance->database->find_family(def->family_id));
+  share_->set_layout(layout_);
+  share_->next_auto_increment = 1;
+  share_->next_hidden_id = 1;
+  share_->rows = 0;
+  status = atoll::plugin::after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+// ---- SHOW, handlerton ------------------------------------------------------------------------------
+
+namespace {
+
+int drop_table(handlerton *, const char *path) {
+  if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
+    return ah::to_ha_error(remove_temporary_rows(temporary).code());
+  // Every engine is asked for tables that nobody knows, so "no such table" must come before any other error.
+  // A table with a .frm is ours (the server deletes that file after the table): it must not seem dropped.
+  if (Status status = atoll::plugin::ready(); !status.ok()) {
+    const bool is_ours = access((std::string(path) + reg_ext).c_str(), F_OK) == 0;
+    return is_ours ? ah::report(current_thd, status) : HA_ERR_NO_SUCH_TABLE;
+  }
+  const ah::TableName parsed = ah::parse_table_name(path);
+  const catalog::TablePtr def = atoll::plugin::instance()->catalog->find(parsed.database, parsed.table);
+  if (!def) return HA_ERR_NO_SUCH_TABLE;
+  if (Status status = atoll::plugin::may_write(); !status.ok()) return ah::report(current_thd, status);
+  Status status = def->logical_only ? drop_each_partition(parsed, path) : Status::Ok();
+  if (status.ok()) status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.ok()) status = atoll::plugin::after_ddl();
+  return ah::report(current_thd, status);
+}
+
+void drop_database(handlerton *, char *path) {
+  if (!atoll::plugin::ready().ok()) return;
+  std::string directory(path);
+  while (!directory.empty() && directory.back() == '/') directory.pop_back();
+  const std::string name = directory.substr(directory.find_last_of('/') + 1);
+  const Status status = atoll::plugin::instance()->catalog->drop_database(name);
+  if (!status.ok() && status.code() != Code::kNotFound) atoll::plugin::log_error(status.message());
+}
+
+bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type) {
+  if (type != HA_ENGINE_STATUS) return false;
+  const std::string text = atoll::plugin::engine_status_text();
+  return print(thd, STRING_WITH_LEN("ATOLL"), STRING_WITH_LEN(""), text.data(),
+               static_cast<uint>(text.size()));
+}
+
+handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *mem_root) {
+  return new (mem_root) ha_atoll(hton, share);
+}
+
+}  // namespace
+
+namespace atoll::handler {
+
+ha_create_table_option *table_options();
+
+void fill_ddl_callbacks(handlerton *hton) {
+  hton->create = create_handler;
+  hton->drop_table = drop_table;
+  hton->drop_database = drop_database;
+  hton->show_status = show_status;
+  hton->table_options = table_options();
+}
+
+void fill_handlerton(handlerton *hton) {
+  static const char *no_extensions[] = {nullptr};
+  hton->db_type = DB_TYPE_AUTOASSIGN;
+  hton->flags =
+      HTON_SUPPORTS_EXTENDED_KEYS | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE;
+  hton->tablefile_extensions = no_extensions;
+  fill_transaction_callbacks(hton);
+  fill_ddl_callbacks(hton);
+  fill_discovery_callbacks(hton);
+}
+
+}  // namespace atoll::handler

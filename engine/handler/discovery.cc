@@ -1,0 +1,137 @@
+// Discovery: a server with an empty data directory finds every table in the catalog.
+#include "handler/ha_atoll.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "handler/error_map.h"
+#include "handler/handlerton.h"
+#include "handler/table_name.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace catalog = atoll::catalog;
+
+namespace {
+
+std::string file_name_of(const char *name) {
+  char encoded[FN_REFLEN];
+  const uint length = tablename_to_filename(name, encoded, sizeof encoded);
+  return std::string(encoded, length);
+}
+
+int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
+  if (Status status = atoll::plugin::ready(); !status.ok()) return HA_ERR_NO_SUCH_TABLE;
+  const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
+  const catalog::TablePtr def = atoll::plugin::instance()->catalog->find(name.database, name.table);
+  if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
+  const int error = share->init_from_binary_frm_image(
+      thd, true, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
+      def->par.empty() ? nullptr : reinterpret_cast<const uchar *>(def->par.data()), def->par.size());
+  return my_errno = error;
+}
+
+int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::discovered_list *result) {
+  if (!atoll::plugin::ready().ok()) return 0;
+  for (const catalog::TablePtr &def : atoll::plugin::instance()->catalog->list(file_name_of(db->str)))
+    if (!def->frm.empty() && !ah::is_internal(def->name) && !ah::is_partition(def->name))
+      if (result->add_file(def->name.c_str())) return 1;
+  return 0;
+}
+
+int discover_table_existence(handlerton *, const char *db, const char *table) {
+  if (!atoll::plugin::ready().ok()) return 0;
+  const catalog::TablePtr def =
+      atoll::plugin::instance()->catalog->find(file_name_of(db), file_name_of(table));
+  return def && !def->frm.empty();
+}
+
+// The server has written a new definition (in-place ALTER). It reaches the catalog together with the index
+// changes, in commit_inplace_alter_table(); pure renames of objects without one are stored here.
+int notify_tabledef_changed(handlerton *, LEX_CSTRING *db, LEX_CSTRING *table, LEX_CUSTRING *frm,
+                            LEX_CUSTRING *, handler *file) {
+  if (auto *atoll = dynamic_cast<ha_atoll *>(file)) {
+    atoll->note_new_frm(frm->str, frm->length);
+    return 0;
+  }
+  if (!atoll::plugin::ready().ok()) return HA_ERR_NO_CONNECTION;
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  const catalog::TablePtr def = all->find(file_name_of(db->str), file_name_of(table->str));
+  if (!def) return 0;
+  catalog::TableDef changed = *def;
+  changed.frm.assign(reinterpret_cast<const char *>(frm->str), frm->length);
+  const Status status = all->update(changed);
+  return status.ok() ? 0 : ah::to_ha_error(status.code());
+}
+
+std::string read_file(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// The logical entry of a partitioned table: its .frm and .par, no rows of its own. At CREATE the .frm is not
+// written yet: the first partition's create() brings it (ah::note_partitioned_frm). At RENAME the files may
+// still have the old name: what is known is carried over.
+int store_partitioned(const char *path, const catalog::TablePtr &before) {
+  const ah::TableName name = ah::parse_table_name(path);
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  const catalog::TablePtr existing = all->find(name.database, name.table);
+  catalog::TableDef def;
+  if (existing) def = *existing;
+  if (before) {
+    def.frm = before->frm;
+    def.par = before->par;
+  }
+  def.database = name.database;
+  def.name = name.table;
+  def.logical_only = true;
+  def.former_name = before && ah::is_internal(name.table) ? before->name : std::string();
+  if (std::string frm = read_file(std::string(path) + ".frm"); !frm.empty()) def.frm = std::move(frm);
+  if (std::string par = read_file(std::string(path) + ".par"); !par.empty()) def.par = std::move(par);
+  if (def.versions.empty()) def.versions.push_back({1, {}});
+  const Status status = existing ? all->update(def) : all->create(&def, false);
+  return status.ok() ? 0 : ah::report(current_thd, status);
+}
+
+int create_partitioning_metadata(const char *path, const char *old_path, chf_create_flags action) {
+  if (Status status = atoll::plugin::ready(); !status.ok()) return ah::report(current_thd, status);
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  if (action == CHF_INDEX_FLAG) return 0;
+  catalog::TablePtr before;
+  if (action == CHF_DELETE_FLAG || action == CHF_RENAME_FLAG) {
+    const ah::TableName old =
+        ah::parse_table_name(action == CHF_DELETE_FLAG && path != nullptr ? path : old_path);
+    before = all->find(old.database, old.table);
+    if (before && before->logical_only) {
+      const Status status = all->drop(old.database, old.table);
+      if (!status.ok()) return ah::report(current_thd, status);
+    }
+    if (action == CHF_DELETE_FLAG) return 0;
+  }
+  return store_partitioned(path, before);
+}
+
+}  // namespace
+
+namespace atoll::handler {
+
+Status note_partitioned_frm(const std::string &database, const std::string &partition, std::string frm) {
+  catalog::Catalog *all = plugin::instance()->catalog.get();
+  const catalog::TablePtr logical = all->find(database, partition.substr(0, partition.find("#P#")));
+  if (!logical || !logical->logical_only || logical->frm == frm) return Status::Ok();
+  catalog::TableDef def = *logical;
+  def.frm = std::move(frm);
+  return all->update(def);
+}
+
+void fill_discovery_callbacks(handlerton *hton) {
+  hton->discover_table = discover_table;
+  hton->discover_table_names = discover_table_names;
+  hton->discover_table_existence = discover_table_existence;
+  hton->notify_tabledef_changed = notify_tabledef_changed;
+  hton->create_partitioning_metadata = ::create_partitioning_metadata;
+}
+
+}  // namespace atoll::handler

@@ -1,0 +1,20 @@
+// Describes the server's fields to the codec: the one place that knows how each column type stands in a
+// record and how it compares.
+#pragma once
+
+#include "codec/key_codec.h"
+#include "codec/row_codec.h"
+
+class Field;
+struct TABLE_SHARE;
+typedef struct st_key_part_info KEY_PART_INFO;
+
+namespace atoll::handler {
+
+// How `field` stands in the records of `share`. `id` is the catalog's column id.
+codec::Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t id);
+
+// How key part `part` of an index on `share` compares.
+codec::KeyPart key_part_of(const TABLE_SHARE *share, const KEY_PART_INFO &part);
+
+}  // namespace atoll::handler

@@ -1,0 +1,241 @@
+// class ha_atoll: one open table (or partition) of one statement. Split by verb over the files of this
+// folder; each file says which functions it holds. A row's way down: ha_atoll -> Layout (codec) ->
+// Session's transaction (txn) -> RocksDB. Nothing here touches RocksDB's database object except through
+// txn and lsm.
+#pragma once
+
+#include "handler/server.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/predicate.h"
+#include "handler/layout.h"
+#include "handler/parallel_scan.h"
+#include "handler/row_batch.h"
+#include "handler/session.h"
+#include "handler/share.h"
+
+namespace atoll::handler {
+class BulkCopy;
+class InplaceAlter;
+enum class RowLock : uint8_t { kNone, kShared, kExclusive };
+}  // namespace atoll::handler
+
+class ha_atoll final : public handler {
+ public:
+  ha_atoll(handlerton *hton, TABLE_SHARE *share);
+  ~ha_atoll() override;
+
+  // ---- what the engine can do (open.cc) ----
+  Table_flags table_flags() const override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
+  const char *index_type(uint) override { return "BTREE"; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
+  uint max_supported_key_length() const override { return 3072; }
+  uint max_supported_key_part_length() const override { return 3072; }
+  uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  double scan_time() override;
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+  double keyread_time(uint index, uint ranges, ha_rows rows) override;
+
+  // ---- life (open.cc) ----
+  int open(const char *name, int mode, uint test_if_locked) override;
+  int close() override;
+  int reset() override;
+  int extra(ha_extra_function operation) override;
+  ::handler *clone(const char *name, MEM_ROOT *mem_root) override;
+
+  // ---- statements and locks (locking.cc) ----
+  int external_lock(THD *thd, int lock_type) override;
+  int start_stmt(THD *thd, thr_lock_type lock_type) override;
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) override;
+  uint lock_count() const override { return 0; }
+  void unlock_row() override;
+  void init_table_handle_for_HANDLER() override;
+
+  // ---- reading by index (index_read.cc), whole table (scan.cc), position (scan.cc) ----
+  int index_init(uint index, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) override;
+  int index_read_last_map(uchar *record, const uchar *key, key_part_map parts) override;
+  int index_next(uchar *record) override;
+  int index_prev(uchar *record) override;
+  int index_first(uchar *record) override;
+  int index_last(uchar *record) override;
+  int rnd_init(bool scan) override;
+  int rnd_end() override;
+  int rnd_next(uchar *record) override;
+  int rnd_pos(uchar *record, uchar *position) override;
+  void position(const uchar *record) override;
+  int cmp_ref(const uchar *a, const uchar *b) override;
+
+  // ---- conditions (pushdown.cc) ----
+  const COND *cond_push(const COND *condition) override;
+  void cond_pop() override;
+  Item *idx_cond_push(uint index, Item *condition) override;
+
+  // ---- writing (write.cc, auto_increment.cc, bulk_copy.cc) ----
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *old_record, const uchar *new_record) override;
+  int delete_row(const uchar *record) override;
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                          ulonglong *reserved) override;
+  void update_create_info(HA_CREATE_INFO *info) override;
+  int reset_auto_increment(ulonglong value) override;
+
+  // ---- definitions (ddl.cc, alter.cc) ----
+  int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+  int delete_table(const char *name) override;
+  int rename_table(const char *from, const char *to) override;
+  int truncate() override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
+                                                             Alter_inplace_info *info) override;
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
+
+  // ---- numbers and maintenance (stats.cc, admin.cc) ----
+  int info(uint flag) override;
+  ha_rows records_in_range(uint index, const key_range *min_key, const key_range *max_key,
+                           page_range *pages) override;
+  ha_rows estimate_rows_upper_bound() override { return HA_POS_ERROR; }
+  int analyze(THD *thd, HA_CHECK_OPT *options) override;
+  int optimize(THD *thd, HA_CHECK_OPT *options) override;
+  int check(THD *thd, HA_CHECK_OPT *options) override;
+  bool get_error_message(int error, String *out) override;
+
+  // The new .frm of an in-place ALTER, kept until commit_inplace_alter_table() (alter.cc).
+  void note_new_frm(const uchar *frm, size_t length) {
+    new_frm_.assign(reinterpret_cast<const char *>(frm), length);
+  }
+  const std::shared_ptr<const atoll::handler::Layout> &layout() const { return layout_; }
+
+ private:
+  using Layout = atoll::handler::Layout;
+  using Status = atoll::Status;
+
+  // Where a read starts and which way it goes.
+  struct Seek {
+    std::string key;      // full key bytes
+    bool forward = true;  // forward: first key >= key; backward: last key < key
+    std::string prefix;   // when not empty: only keys that start so
+  };
+
+  int fail(const Status &status);
+  atoll::txn::Transaction *transaction() { return session_->transaction(); }
+  bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }
+
+  // reading
+  void choose_columns();
+  bool locking() const { return lock_ != atoll::handler::RowLock::kNone; }
+  atoll::txn::ReadAt read_at() const;
+  void open_cursor(const std::string &start, const std::string &end, bool for_scan);
+  void close_cursor();
+  int read_from(const Seek &seek, uchar *record);
+  int step(uchar *record, bool forward);
+  int accept_current(uchar *record, bool forward);
+  int accept_primary_entry(uchar *record, bool *accepted);
+  int accept_secondary_entry(uchar *record, bool *accepted);
+  bool batching() const;
+  bool may_stop_early() const;
+  size_t primary_parts_given(const KEY &key, size_t count) const;
+  int read_batch(uchar *record, bool forward);
+  int next_from_batch(uchar *record);
+  int fetch_row(const std::string &primary_key, uchar *record, bool *found);
+  int lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row, uchar *record,
+                     bool *found);
+  Status lock_row(std::string_view key, atoll::handler::RowLock mode, bool *waited);
+  int unpack_row(std::string_view packed, uchar *record);
+  int decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record);
+  int check_pushed_index_condition();
+  bool passes_predicate(std::string_view packed, int *error);
+  int read_by_primary_key(uchar *record, const std::string &key);
+  bool killed();
+  void search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used);
+  bool should_scan_in_parallel();
+  int rnd_next_parallel(uchar *record);
+  void resume_scan();
+
+  // writing
+  Status check_unique(const uchar *record, const std::string &primary_key, const std::string *old_primary_key,
+                      const uchar *old_record);
+  Status check_unique_entry(size_t index, const std::string &start);
+  Status write_new_row(const uchar *record);
+  Status update_existing_row(const uchar *old_record, const uchar *new_record);
+  Status remove_row(const uchar *record);
+  Status remove_entries_of(std::string_view row, const std::string &primary_key);
+  Status remove_snapshot_entries(const std::string &primary_key, std::string_view current_row);
+  Status put_secondary_entries(const uchar *record, const std::string &primary_key);
+  Status update_secondary_entries(const uchar *old_record, const uchar *new_record,
+                                  const std::string &old_primary_key, const std::string &primary_key);
+  Status next_hidden_id(uint64_t *id);
+  Status load_auto_increment();
+  void raise_auto_increment(const uchar *record);
+  int check_writable();
+  void begin_copy(bool ignore_duplicates);
+  int end_copy();
+  void show_copy_duplicate(atoll::handler::BulkCopy *bulk);
+
+  // definitions
+  Status load_layout(const char *name);
+  void load_statistics();
+  void set_records_per_key();
+  static constexpr ha_rows kShortRange = 100;
+  ha_rows count_short_range(const std::string &begin, const std::string &end);
+  const char *check_row(const std::string &key, std::string_view row, rocksdb::DB *db);
+  bool indexes_virtual_column(size_t number) const;
+  void compute_virtual_columns(size_t index);
+  Status sample_index(size_t index, std::vector<uint64_t> *records_per_key, uint64_t *entries);
+
+  atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
+  std::shared_ptr<const Layout> layout_;
+  atoll::handler::Session *session_ = nullptr;
+
+  // statement
+  atoll::handler::RowLock lock_ = atoll::handler::RowLock::kNone;
+  bool skip_locked_ = false;
+  bool write_locked_ = false;  // the statement may change rows: unpack and copy whole rows
+  bool keyread_ = false;
+  std::vector<bool> wanted_columns_;  // by stored column
+  bool want_all_columns_ = false;
+
+  // cursor
+  std::unique_ptr<rocksdb::Iterator> cursor_;
+  uint64_t cursor_writes_ = 0;    // own writes when it was opened
+  uint64_t cursor_sequence_ = 0;  // newest committed write when it was opened (locking reads)
+  bool scan_started_ = false;
+  bool cursor_positioned_ = false;  // false: the last row came from a point read
+  std::string cursor_prefix_;
+  std::string current_key_;  // key of the entry last returned (of the active index)
+  std::string current_primary_key_;
+  bool current_lock_is_new_ = false;
+  rocksdb::PinnableSlice row_slice_;
+  std::string row_buffer_;  // what blob pointers of the current row point into
+  std::string key_scratch_;
+  uint64_t rows_since_kill_check_ = 0;
+  atoll::handler::RowBatch batch_;
+  bool batch_forward_ = true;
+  bool batch_started_ = false;  // the cursor stands behind a batch, not on a returned entry
+  std::unique_ptr<atoll::handler::ParallelScan> parallel_;
+  std::vector<uchar> search_record_;
+
+  // conditions
+  std::unique_ptr<atoll::codec::Predicate> predicate_;
+
+  // writing
+  uint duplicate_index_ = MAX_KEY;
+  bool snapshot_differs_ = false;
+  std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;
+  std::string primary_key_, old_primary_key_;
+  std::unique_ptr<atoll::handler::BulkCopy> bulk_;
+
+  // alter
+  std::string new_frm_;
+  Status last_error_;  // for get_error_message
+};

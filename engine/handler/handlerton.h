@@ -1,0 +1,27 @@
+// What the server calls on the engine as a whole.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "txn/lock_table.h"
+
+struct handlerton;
+
+namespace atoll::handler {
+
+// Fills every callback, flag and option list of the engine. Called once from plugin init.
+void fill_handlerton(handlerton *hton);
+
+void fill_transaction_callbacks(handlerton *hton);
+void fill_ddl_callbacks(handlerton *hton);
+void fill_discovery_callbacks(handlerton *hton);
+
+// Parallel replication hears of every lock wait before it starts, and kills the transaction that must commit
+// later. Called once, before the first lock.
+void watch_lock_waits(txn::LockTable *locks);
+
+// A partition is being created: `frm` is the definition of the whole table, which its logical entry keeps.
+Status note_partitioned_frm(const std::string &database, const std::string &partition, std::string frm);
+
+}  // namespace atoll::handler

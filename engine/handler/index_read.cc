@@ -1,0 +1,436 @@
+// ha_atoll: reading by index.
+//
+// A read starts with a Seek and goes on with step(). accept_current() looks at the entry under the cursor
+// and either delivers a row or says to move on: an entry may belong to a row that is gone, changed, locked
+// by another (SKIP LOCKED), or refused by a pushed condition.
+#include "handler/ha_atoll.h"
+
+#include "handler/error_map.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace txn = atoll::txn;
+
+int ha_atoll::index_init(uint index, bool) {
+  active_index = index;
+  choose_columns();
+  batch_.restart();
+  cursor_positioned_ = false;
+  return 0;
+}
+
+int ha_atoll::index_end() {
+  close_cursor();
+  batch_.restart();
+  active_index = MAX_KEY;
+  in_range_check_pushed_down = false;
+  return 0;
+}
+
+// Which stored columns the statement needs. Statements that change rows need all: the new row is packed
+// from the old one. So do locking reads: index entries are compared with the row again.
+void ha_atoll::choose_columns() {
+  want_all_columns_ = write_locked_ || locking() || bitmap_is_set_all(table->read_set);
+  if (want_all_columns_) return;
+  wanted_columns_.assign(layout_->row().column_count(), false);
+  for (uint i = 0; i < table_share->fields; i++) {
+    const int stored = layout_->stored_column(i);
+    if (stored >= 0 && bitmap_is_set(table->read_set, i)) wanted_columns_[stored] = true;
+  }
+}
+
+void ha_atoll::open_cursor(const std::string &start, const std::string &end, bool for_scan) {
+  const uint64_t writes = transaction()->write_count();
+  if (cursor_ && !locking() && cursor_writes_ == writes) return;
+  if (!locking()) session_->open_read_view();
+  txn::ScanOptions options;
+  options.lower = start;
+  options.upper = end;
+  if (for_scan) options.readahead_bytes = 2 << 20;
+  cursor_writes_ = writes;
+  cursor_sequence_ =
+      locking()
+          ? atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber()
+          : 0;
+  cursor_ = transaction()->scan(layout_->family(), read_at(), options);
+}
+
+void ha_atoll::close_cursor() {
+  cursor_.reset();
+  cursor_positioned_ = false;
+  cursor_prefix_.clear();
+}
+
+// The first parts of an index key, from the server's search key.
+void ha_atoll::search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used) {
+  KEY *key_info = &table->key_info[active_index];
+  const ah::IndexLayout &index = layout_->index(active_index);
+  if (parts == HA_WHOLE_KEY) parts = make_prev_keypart_map(key_info->user_defined_key_parts);
+  const uint length = calculate_key_len(table, active_index, key, parts);
+  key_restore(search_record_.data(), key, key_info, length);
+  size_t count = 0;
+  for (key_part_map map = parts; map & 1; map >>= 1) count++;
+  *parts_used = count <= index.user_parts ? count : index.user_parts + primary_parts_given(*key_info, count);
+  out->assign(index.start);
+  index.codec->append_parts(search_record_.data(), *parts_used, out, nullptr);
+}
+
+// Extended keys: the server appends the primary key's columns that the index lacks, we append all of them.
+// Counts the leading primary key columns among the first `count` columns of a search key.
+size_t ha_atoll::primary_parts_given(const KEY &key, size_t count) const {
+  if (layout_->hidden_primary()) return 0;
+  const KEY &primary = table->key_info[table_share->primary_key];
+  size_t given = 0;
+  for (; given < primary.user_defined_key_parts; given++) {
+    bool found = false;
+    for (size_t i = 0; i < count && !found; i++)
+      found = key.key_part[i].fieldnr == primary.key_part[given].fieldnr;
+    if (!found) break;
+  }
+  return given;
+}
+
+int ha_atoll::index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
+  Seek seek;
+  size_t parts_used = 0;
+  search_key(key, parts, &seek.key, &parts_used);
+  const ah::IndexLayout &index = layout_->index(active_index);
+  switch (find) {
+    case HA_READ_KEY_EXACT:
+      if (static_cast<int>(active_index) == layout_->primary() && parts_used == index.user_parts)
+        return read_by_primary_key(record, seek.key);
+      seek.prefix = seek.key;
+      break;
+    case HA_READ_KEY_OR_NEXT:
+      break;
+    case HA_READ_AFTER_KEY:
+      seek.key = atoll::codec::key_after_prefix(seek.key);
+      break;
+    case HA_READ_BEFORE_KEY:
+      seek.forward = false;
+      break;
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      seek.key = atoll::codec::key_after_prefix(seek.key);
+      seek.forward = false;
+      break;
+    case HA_READ_PREFIX:
+      seek.prefix = seek.key;
+      break;
+    case HA_READ_PREFIX_LAST:
+      seek.prefix = seek.key;
+      seek.key = atoll::codec::key_after_prefix(seek.key);
+      seek.forward = false;
+      break;
+    default:
+      return HA_ERR_WRONG_COMMAND;
+  }
+  return read_from(seek, record);
+}
+
+int ha_atoll::index_read_last_map(uchar *record, const uchar *key, key_part_map parts) {
+  return index_read_map(record, key, parts, HA_READ_PREFIX_LAST);
+}
+
+int ha_atoll::index_first(uchar *record) {
+  Seek seek;
+  seek.key = layout_->index(active_index).start;
+  const int error = read_from(seek, record);
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+}
+
+int ha_atoll::index_last(uchar *record) {
+  Seek seek;
+  seek.key = layout_->index(active_index).end;
+  seek.forward = false;
+  const int error = read_from(seek, record);
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+}
+
+int ha_atoll::index_next(uchar *record) { return step(record, true); }
+int ha_atoll::index_prev(uchar *record) { return step(record, false); }
+
+// A statement that may not want all rows that match: then it is not worth reading many ahead.
+bool ha_atoll::may_stop_early() const {
+  LEX *lex = ha_thd()->lex;
+  SELECT_LEX *select = lex->current_select;
+  return select == nullptr || select->master_unit()->item != nullptr || select->limit_params.explicit_limit;
+}
+
+int ha_atoll::read_from(const Seek &seek, uchar *record) {
+  const ah::IndexLayout &index = layout_->index(active_index);
+  batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsFirst);
+  open_cursor(index.start, index.end, false);
+  cursor_prefix_ = seek.prefix;
+  if (seek.forward) {
+    cursor_->Seek(seek.key);
+  } else if (seek.key.empty()) {
+    cursor_->SeekToLast();
+  } else {
+    cursor_->SeekForPrev(seek.key);
+    if (cursor_->Valid() && cursor_->key() == rocksdb::Slice(seek.key)) cursor_->Prev();
+  }
+  cursor_positioned_ = true;
+  const int error = accept_current(record, seek.forward);
+  return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+}
+
+// The next row in `forward` direction after the one returned last.
+int ha_atoll::step(uchar *record, bool forward) {
+  if (batching() && forward != batch_forward_) {
+    batch_.restart();
+    cursor_positioned_ = false;
+  }
+  if (!batch_.empty()) {
+    const int error = next_from_batch(record);
+    if (error != HA_ERR_KEY_NOT_FOUND) return error;
+  }
+  if (batch_.ended) return HA_ERR_END_OF_FILE;
+  if (!cursor_positioned_ || !cursor_) {
+    const ah::IndexLayout &index = layout_->index(active_index);
+    open_cursor(index.start, index.end, false);
+    if (forward)
+      cursor_->Seek(current_key_);
+    else
+      cursor_->SeekForPrev(current_key_);
+    cursor_positioned_ = true;
+    batch_started_ = false;
+    const bool at_last = cursor_->Valid() && cursor_->key() == rocksdb::Slice(current_key_);
+    if (!at_last) return accept_current(record, forward);
+  }
+  if (!batching() || !batch_started_) forward ? cursor_->Next() : cursor_->Prev();
+  return accept_current(record, forward);
+}
+
+// A plain read through a secondary index that must look up rows goes by batches. After a batch the cursor
+// stands on the first entry not in it.
+bool ha_atoll::batching() const {
+  return !locking() && static_cast<int>(active_index) != layout_->primary() && !keyread_;
+}
+
+int ha_atoll::accept_current(uchar *record, bool forward) {
+  if (batching()) return read_batch(record, forward);
+  const bool primary = static_cast<int>(active_index) == layout_->primary();
+  for (; cursor_->Valid(); forward ? cursor_->Next() : cursor_->Prev()) {
+    if (!cursor_prefix_.empty() && !cursor_->key().starts_with(cursor_prefix_)) return HA_ERR_END_OF_FILE;
+    if (killed()) return HA_ERR_ABORTED_BY_USER;
+    bool accepted = false;
+    current_key_.assign(cursor_->key().data(), cursor_->key().size());
+    const int error =
+        primary ? accept_primary_entry(record, &accepted) : accept_secondary_entry(record, &accepted);
+    if (error || accepted) return error;
+  }
+  const rocksdb::Status status = cursor_->status();
+  return status.ok() ? HA_ERR_END_OF_FILE : fail(atoll::lsm::from_rocksdb(status));
+}
+
+int ha_atoll::accept_primary_entry(uchar *record, bool *accepted) {
+  int error = 0;
+  const rocksdb::Slice value = cursor_->value();
+  const std::string_view packed(value.data(), value.size());
+  if (predicate_ && !passes_predicate(packed, &error)) return error;
+  current_primary_key_ = current_key_;
+  if (locking()) return lock_and_fetch(current_primary_key_, packed, true, record, accepted);
+  *accepted = true;
+  if (!write_locked_) return unpack_row(packed, record);
+  row_buffer_.assign(packed);
+  return unpack_row(row_buffer_, record);
+}
+
+int ha_atoll::accept_secondary_entry(uchar *record, bool *accepted) {
+  if (pushed_idx_cond != nullptr) {
+    if (int error = decode_entry(current_key_, {cursor_->value().data(), cursor_->value().size()}, record))
+      return error;
+    const int verdict = check_pushed_index_condition();
+    if (verdict == HA_ERR_KEY_NOT_FOUND) return 0;  // refused: go on
+    if (verdict) return verdict;
+  }
+  if (Status status = layout_->primary_of_entry(active_index, current_key_, &current_primary_key_);
+      !status.ok())
+    return fail(status);
+  if (!locking()) {
+    *accepted = true;
+    return decode_entry(current_key_, {cursor_->value().data(), cursor_->value().size()}, record);
+  }
+  if (int error = lock_and_fetch(current_primary_key_, {}, false, record, accepted)) return error;
+  if (!*accepted) return 0;
+  // The row may have changed since the entry was read: it must still have this entry.
+  if (indexes_virtual_column(active_index)) {
+    if (record != table->record[0])
+      return 0;  // cannot be computed elsewhere; the server checks the condition
+    compute_virtual_columns(active_index);
+  }
+  bool has_null = false;
+  layout_->secondary_entry(active_index, record, current_primary_key_, &entry_key_, nullptr, &has_null);
+  if (entry_key_ != current_key_) *accepted = false;
+  return 0;
+}
+
+// Computes the virtual columns of an index in record[0].
+void ha_atoll::compute_virtual_columns(size_t index) {
+  const KEY &key = table->key_info[index];
+  for (uint i = 0; i < key.user_defined_key_parts; i++) {
+    Field *field = table->field[key.key_part[i].fieldnr - 1];
+    if (!field->stored_in_db()) table->update_virtual_field(field, true);
+  }
+}
+
+// Locks the row, then delivers its newest version. `seen` is what the cursor read: it is the newest version
+// when nothing was committed since the cursor was opened.
+int ha_atoll::lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row,
+                             uchar *record, bool *found) {
+  bool waited = false;
+  const Status status = lock_row(primary_key, lock_, &waited);
+  if (status.code() == Code::kLockTimeout && skip_locked_) return 0;
+  if (!status.ok()) return fail(status);
+  const uint64_t newest =
+      atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber();
+  const bool own_writes = transaction()->write_count() != cursor_writes_;
+  if (seen_is_row && !waited && !own_writes && newest == cursor_sequence_) {
+    *found = true;
+    row_buffer_.assign(seen);
+    return unpack_row(row_buffer_, record);
+  }
+  return fetch_row(primary_key, record, found);
+}
+
+// The row of `primary_key` as this read sees it. *found: false when there is none.
+int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *found) {
+  row_slice_.Reset();
+  if (!locking()) session_->open_read_view();
+  const Status status = transaction()->get(layout_->family(), primary_key, read_at(), &row_slice_);
+  if (status.code() == Code::kNotFound) {
+    *found = false;
+    return 0;
+  }
+  if (!status.ok()) return fail(status);
+  int error = 0;
+  if (predicate_ && !passes_predicate({row_slice_.data(), row_slice_.size()}, &error)) {
+    *found = false;
+    return error;
+  }
+  *found = true;
+  if (!write_locked_) return unpack_row({row_slice_.data(), row_slice_.size()}, record);
+  row_buffer_.assign(row_slice_.data(), row_slice_.size());
+  return unpack_row(row_buffer_, record);
+}
+
+int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
+  cursor_positioned_ = false;
+  batch_.restart();
+  current_key_ = current_primary_key_ = key;
+  bool found = false;
+  const int error =
+      locking() ? lock_and_fetch(key, {}, false, record, &found) : fetch_row(key, record, &found);
+  if (error) return error;
+  return found ? 0 : HA_ERR_KEY_NOT_FOUND;
+}
+
+// Gathers entries under the cursor, looks up their rows in one go, and delivers the first.
+int ha_atoll::read_batch(uchar *record, bool forward) {
+  batch_forward_ = forward;
+  batch_started_ = true;
+  for (;;) {
+    batch_.clear();
+    for (; cursor_->Valid() && batch_.entry_keys.size() < batch_.want;
+         forward ? cursor_->Next() : cursor_->Prev()) {
+      if (!cursor_prefix_.empty() && !cursor_->key().starts_with(cursor_prefix_)) {
+        batch_.ended = true;
+        break;
+      }
+      if (killed()) return HA_ERR_ABORTED_BY_USER;
+      const std::string_view key(cursor_->key().data(), cursor_->key().size());
+      if (pushed_idx_cond != nullptr) {
+        if (int error =
+                decode_entry(key, {cursor_->value().data(), cursor_->value().size()}, table->record[0]))
+          return error;
+        const int verdict = check_pushed_index_condition();
+        if (verdict == HA_ERR_KEY_NOT_FOUND) continue;
+        if (verdict == HA_ERR_END_OF_FILE) {
+          batch_.ended = true;
+          break;
+        }
+        if (verdict) return verdict;
+      }
+      std::string primary_key;
+      if (Status status = layout_->primary_of_entry(active_index, key, &primary_key); !status.ok())
+        return fail(status);
+      batch_.entry_keys.emplace_back(key);
+      batch_.primary_keys.push_back(std::move(primary_key));
+    }
+    if (!cursor_->Valid()) {
+      if (!cursor_->status().ok()) return fail(atoll::lsm::from_rocksdb(cursor_->status()));
+      batch_.ended = true;
+    }
+    if (batch_.entry_keys.empty()) return HA_ERR_END_OF_FILE;
+    std::vector<rocksdb::Slice> keys(batch_.primary_keys.begin(), batch_.primary_keys.end());
+    transaction()->multi_get(layout_->family(), keys, read_at(), &batch_.rows, &batch_.statuses);
+    batch_.grow();
+    const int error = next_from_batch(record);
+    if (error != HA_ERR_KEY_NOT_FOUND) return error;
+    if (batch_.ended) return HA_ERR_END_OF_FILE;
+  }
+}
+
+// The next row of the batch that is there and passes. HA_ERR_KEY_NOT_FOUND: none left in the batch (only seen
+// by read_batch, which then gathers more; here the cursor is asked for more as well).
+int ha_atoll::next_from_batch(uchar *record) {
+  while (!batch_.empty()) {
+    const size_t i = batch_.next++;
+    if (batch_.statuses[i].code() == Code::kNotFound) continue;
+    if (!batch_.statuses[i].ok()) return fail(batch_.statuses[i]);
+    const std::string_view packed(batch_.rows[i].data(), batch_.rows[i].size());
+    int error = 0;
+    if (predicate_ && !passes_predicate(packed, &error)) {
+      if (error) return error;
+      continue;
+    }
+    current_key_ = batch_.entry_keys[i];
+    current_primary_key_ = batch_.primary_keys[i];
+    return unpack_row(packed, record);
+  }
+  return HA_ERR_KEY_NOT_FOUND;
+}
+
+int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
+  const Status status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
+  if (!status.ok()) return fail(status.with("table " + layout_->def().database + "." + layout_->def().name));
+  return 0;
+}
+
+int ha_atoll::decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record) {
+  const ah::IndexLayout &index = layout_->index(active_index);
+  const Status status = index.codec->decode(entry_key.substr(atoll::codec::kKeyStartLength), entry_value,
+                                            record, &key_scratch_);
+  return status.ok() ? 0 : fail(status);
+}
+
+// 0: passes; HA_ERR_KEY_NOT_FOUND: refused; HA_ERR_END_OF_FILE: past the range; or the error.
+int ha_atoll::check_pushed_index_condition() {
+  switch (handler_index_cond_check(this)) {
+    case CHECK_POS:
+      return 0;
+    case CHECK_NEG:
+      return HA_ERR_KEY_NOT_FOUND;
+    case CHECK_OUT_OF_RANGE:
+      return HA_ERR_END_OF_FILE;
+    case CHECK_ABORTED_BY_USER:
+      return HA_ERR_ABORTED_BY_USER;
+    default:
+      return HA_ERR_INTERNAL_ERROR;
+  }
+}
+
+bool ha_atoll::passes_predicate(std::string_view packed, int *error) {
+  atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
+  const Status status = predicate_->evaluate(layout_->row(), packed, &truth);
+  if (!status.ok()) *error = fail(status);
+  return status.ok() && truth == atoll::codec::Truth::kTrue;
+}
+
+bool ha_atoll::killed() {
+  if ((++rows_since_kill_check_ & 0x3FF) != 0) return false;
+  return thd_killed(ha_thd()) != 0;
+}

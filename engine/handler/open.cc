@@ -1,0 +1,195 @@
+// ha_atoll: capabilities, open and close.
+#include "handler/ha_atoll.h"
+
+#include "handler/bulk_copy.h"
+#include "handler/error_map.h"
+#include "handler/temporary_tables.h"
+#include "handler/table_name.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+
+ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share) {}
+ha_atoll::~ha_atoll() = default;
+
+// HA_BINLOG_STMT_CAPABLE stays off until range locks protect what a statement read; replicas apply
+// statements all the same.
+handler::Table_flags ha_atoll::table_flags() const {
+  Table_flags flags = HA_BINLOG_ROW_CAPABLE | HA_REC_NOT_IN_SEQ | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
+                      HA_PRIMARY_KEY_IN_READ_INDEX | HA_TABLE_SCAN_ON_INDEX | HA_NULL_IN_KEY |
+                      HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
+                      HA_CAN_VIRTUAL_COLUMNS | HA_CAN_SQL_HANDLER | HA_CAN_TABLES_WITHOUT_ROLLBACK |
+                      HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE |
+                      HA_CAN_SKIP_LOCKED | HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN;
+  THD *thd = ha_thd();
+  if (thd != nullptr && thd->slave_thread) flags |= HA_BINLOG_STMT_CAPABLE;
+  return flags;
+}
+
+ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const {
+  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  const KEY &key = table_share->key_info[index];
+  if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
+  flags |= HA_DO_INDEX_COND_PUSHDOWN;
+  const uint first = all_parts ? 0 : part;
+  for (uint i = first; i <= part && i < key.user_defined_key_parts; i++) {
+    const Field *field = table_share->field[key.key_part[i].fieldnr - 1];
+    if ((field->flags & BLOB_FLAG) || field->key_length() != key.key_part[i].length) return flags;
+  }
+  return flags | HA_KEYREAD_ONLY;
+}
+
+// Costs: reading the table in key order is sequential; a row by key is a block read, dear when the table is
+// not in memory. The figures are in the units of the server's cost model (one disk access = 1).
+double ha_atoll::scan_time() {
+  const double bytes = static_cast<double>(stats.data_file_length);
+  return bytes / (64.0 * 1024) + 2;
+}
+
+double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) {
+  if (index == table_share->primary_key) {
+    const double scan = scan_time();
+    const double total = static_cast<double>(std::max<ha_rows>(stats.records, 1));
+    if (static_cast<double>(rows) >= total) return scan;
+    return ranges + static_cast<double>(rows) / total * scan;
+  }
+  return static_cast<double>(ranges + rows);
+}
+
+double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) {
+  return ::handler::keyread_time(index, ranges, rows);
+}
+
+Status ha_atoll::load_layout(const char *name) {
+  ATOLL_RETURN_IF_ERROR(atoll::plugin::ready());
+  atoll::plugin::Instance *instance = atoll::plugin::instance();
+  atoll::catalog::TablePtr def;
+  atoll::lsm::Family *family = nullptr;
+  // The copy that ALTER fills is opened like a TEMPORARY table, but is none: ask the registry, not the share.
+  if (table_share->tmp_table != NO_TMP_TABLE) def = ah::TemporaryTables::find(name);
+  if (def) {
+    family = instance->database->temp_family();
+  } else {
+    const ah::TableName parsed = ah::parse_table_name(name);
+    def = instance->catalog->find(parsed.database, parsed.table);
+    if (def) family = instance->database->find_family(def->family_id);
+  }
+  if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
+  if (family == nullptr)
+    return Status(Code::kCorruption, std::string("table ") + name + ": its column family is missing");
+  return Layout::build(table, def, family, &layout_);
+}
+
+int ha_atoll::open(const char *name, int, uint) {
+  Status status = load_layout(name);
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.code() == Code::kInvalid && atoll::plugin::instance() != nullptr)
+    return HA_ERR_TABLE_DEF_CHANGED;
+  if (!status.ok()) return fail(status);
+
+  lock_shared_ha_data();
+  share_ = static_cast<ah::Share *>(get_ha_share_ptr());
+  if (share_ == nullptr) {
+    share_ = new ah::Share(layout_);
+    set_ha_share_ptr(share_);
+  } else if (share_->layout()->def_ptr() == layout_->def_ptr()) {
+    layout_ = share_->layout();  // one layout for all handlers of a table
+  } else {
+    share_->set_layout(layout_);
+  }
+  unlock_shared_ha_data();
+
+  ref_length =
+      layout_->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
+  stats.block_size = 16384;
+  search_record_.resize(table_share->reclength);
+  load_statistics();
+  return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+int ha_atoll::close() {
+  close_cursor();
+  parallel_.reset();
+  bulk_.reset();
+  layout_.reset();
+  return 0;
+}
+
+// Clears what one statement left; called at its end for each table it used.
+int ha_atoll::reset() {
+  close_cursor();
+  parallel_.reset();
+  batch_.restart();
+  predicate_.reset();
+  keyread_ = false;
+  row_slice_.Reset();
+  if (row_buffer_.capacity() > (1 << 20)) std::string().swap(row_buffer_);
+  skip_locked_ = false;
+  duplicate_index_ = MAX_KEY;
+  return 0;
+}
+
+int ha_atoll::extra(ha_extra_function operation) {
+  switch (operation) {
+    case HA_EXTRA_KEYREAD:
+      keyread_ = true;
+      break;
+    case HA_EXTRA_NO_KEYREAD:
+      keyread_ = false;
+      break;
+    case HA_EXTRA_BEGIN_COPY:
+      begin_copy(false);
+      break;
+    case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
+      begin_copy(true);
+      break;
+    case HA_EXTRA_END_COPY:
+      return end_copy();
+    case HA_EXTRA_ABORT_COPY:
+      bulk_.reset();
+      break;
+    case HA_EXTRA_PREPARE_FOR_FORCED_CLOSE:
+    case HA_EXTRA_PREPARE_FOR_RENAME:
+      close_cursor();
+      parallel_.reset();
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
+  auto *copy = static_cast<ha_atoll *>(::handler::clone(name, mem_root));
+  if (copy != nullptr) {
+    copy->lock_ = lock_;
+    copy->session_ = session_;
+    copy->write_locked_ = write_locked_;
+    copy->skip_locked_ = skip_locked_;
+  }
+  return copy;
+}
+
+int ha_atoll::fail(const Status &status) {
+  last_error_ = status;
+  return ah::report(ha_thd(), status);
+}
+
+// The server appends the text to its own where that is complete already: only what SQL has no words for.
+bool ha_atoll::get_error_message(int error, String *out) {
+  if (last_error_.ok() || ah::to_ha_error(last_error_.code()) != error) return false;
+  switch (last_error_.code()) {
+    case Code::kDeadlock:
+    case Code::kLockTimeout:
+    case Code::kDuplicate:
+    case Code::kNotFound:
+    case Code::kInterrupted:
+      return false;
+    default:
+      break;
+  }
+  out->copy(last_error_.message(), strlen(last_error_.message()), system_charset_info);
+  return false;
+}

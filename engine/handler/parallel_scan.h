@@ -1,0 +1,82 @@
+// A full scan by several threads that returns rows in key order: the range is cut into pieces, threads take
+// pieces in order, test each packed row against the predicate, and hand over the rows that pass.
+//
+// Memory is bounded: a piece that is not yet being consumed stops after kPieceBytesMax of passing rows.
+// Only for reads at a snapshot by a transaction without own writes.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "codec/predicate.h"
+#include "codec/row_codec.h"
+#include "lsm/database.h"
+
+namespace atoll::handler {
+
+class ParallelScan {
+ public:
+  struct Request {
+    rocksdb::DB *db = nullptr;
+    lsm::Family *family = nullptr;
+    const rocksdb::Snapshot *snapshot = nullptr;
+    std::string begin, end;
+    std::vector<std::string> splits;  // ascending, inside (begin, end)
+    size_t threads = 2;
+    const codec::Predicate *predicate = nullptr;  // may be null: all rows pass
+    const codec::RowCodec *row = nullptr;
+  };
+
+  explicit ParallelScan(Request request);
+  ~ParallelScan();  // stops and joins
+
+  // The next row; valid until the next call. *end at the end. Errors: of the readers.
+  // Blocks: until a row is there; returns kUnavailable-free kOk with *waiting after 100 ms without one, so
+  // that the caller can look for KILL.
+  Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
+
+ private:
+  struct Chunk {
+    std::string bytes;
+    struct Entry {
+      uint32_t key_end, row_end;
+    };
+    std::vector<Entry> entries;
+  };
+  struct Piece {
+    Piece() = default;
+    Piece(const Piece &) = delete;
+    std::string begin, end;
+    std::deque<std::unique_ptr<Chunk>> chunks;
+    size_t queued_bytes = 0;
+    bool done = false;
+    Status status;
+  };
+
+  void work();
+  void scan_piece(size_t index);
+  bool hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // false: stop
+
+  static constexpr size_t kChunkBytes = 64 << 10;
+  static constexpr size_t kPieceBytesMax = 8 << 20;
+
+  Request request_;
+  std::deque<Piece> pieces_;
+  std::mutex mutex_;
+  std::condition_variable consumer_, producers_;
+  size_t next_piece_ = 0;     // to be taken by a thread
+  size_t current_piece_ = 0;  // being consumed
+  bool stop_ = false;
+  std::unique_ptr<Chunk> chunk_;
+  size_t chunk_entry_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace atoll::handler

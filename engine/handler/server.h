@@ -1,0 +1,21 @@
+// The server's headers, included one way everywhere in handler/ and plugin/.
+//
+// MYSQL_SERVER selects the private interface; it must be set before the first server header.
+#pragma once
+
+#ifndef MYSQL_SERVER
+#define MYSQL_SERVER 1
+#endif
+
+#include <my_global.h>
+
+#include <sql_class.h>
+#include <handler.h>
+#include <key.h>
+#include <sql_table.h>
+#include <table.h>
+
+// The server defines these as macros; they break the standard library and RocksDB.
+#undef min
+#undef max
+#undef test

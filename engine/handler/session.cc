@@ -1,0 +1,180 @@
+// See session.h.
+#include "handler/server.h"
+
+#include "handler/session.h"
+
+#include "plugin/instance.h"
+
+namespace atoll::handler {
+namespace {
+
+bool in_multi_statement_transaction(THD *thd) {
+  return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
+}
+
+}  // namespace
+
+Session::~Session() = default;
+
+Session *Session::of(THD *thd, bool create) {
+  handlerton *hton = plugin::instance() ? plugin::instance()->hton : nullptr;
+  if (hton == nullptr) return nullptr;
+  auto *session = static_cast<Session *>(thd_get_ha_data(thd, hton));
+  if (session == nullptr && create) {
+    session = new Session(thd);
+    thd_set_ha_data(thd, hton, session);
+  }
+  return session;
+}
+
+txn::Transaction *Session::transaction() {
+  if (!transaction_) {
+    auto begun = plugin::instance()->transactions->begin(thd_);
+    std::lock_guard<std::mutex> guard(mutex_);
+    transaction_ = std::move(begun);
+  }
+  return transaction_.get();
+}
+
+void Session::enter_statement() {
+  handlerton *hton = plugin::instance()->hton;
+  transaction();
+  trans_register_ha(thd_, false, hton, 0);
+  if (in_multi_statement_transaction(thd_)) trans_register_ha(thd_, true, hton, 0);
+}
+
+bool Session::snapshot_is_shared_by_statements() const {
+  return thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
+}
+
+void Session::open_read_view() { transaction()->make_snapshot(); }
+
+void Session::end_read_view() { transaction()->release_snapshot(); }
+
+void Session::before_write() {
+  if (has_statement_savepoint_) return;
+  statement_savepoint_ = transaction()->set_savepoint();
+  has_statement_savepoint_ = true;
+}
+
+void Session::end_statement() {
+  if (!transaction_) return;
+  if (has_statement_savepoint_) transaction_->release_savepoint(statement_savepoint_);
+  has_statement_savepoint_ = false;
+  if (!snapshot_is_shared_by_statements()) transaction_->release_snapshot();
+  plugin::instance()->transactions->locks()->clear_kill(transaction_->lock_owner());
+}
+
+Status Session::rollback_statement() {
+  if (!transaction_) return Status::Ok();
+  Status status;
+  if (has_statement_savepoint_) status = transaction_->rollback_to_savepoint(statement_savepoint_);
+  end_statement();
+  return status;
+}
+
+Status Session::write_auto_increments() {
+  plugin::Instance *instance = plugin::instance();
+  for (auto &[table_id, next] : auto_increments_) {
+    next = std::max(next, instance->catalog->auto_increment(table_id));
+    ATOLL_RETURN_IF_ERROR(transaction_->put(instance->database->catalog_family(),
+                                            catalog::Catalog::auto_increment_key(table_id),
+                                            catalog::Catalog::auto_increment_value(next)));
+  }
+  return Status::Ok();
+}
+
+Status Session::prepare(const std::string &xid) {
+  if (!transaction_) return Status::Ok();
+  if (has_statement_savepoint_) transaction_->release_savepoint(statement_savepoint_);
+  has_statement_savepoint_ = false;
+  ATOLL_RETURN_IF_ERROR(write_auto_increments());
+  return transaction_->prepare(xid, plugin::flush_at_commit());
+}
+
+void Session::commit_ordered() {
+  if (!transaction_ || !transaction_->is_prepared()) return;
+  ordered_outcome_ = transaction_->commit_prepared(false);
+  committed_in_order_ = true;
+}
+
+Status Session::commit() {
+  if (!transaction_) return Status::Ok();
+  if (committed_in_order_) return finish(ordered_outcome_);
+  const bool sync = plugin::flush_at_commit();
+  if (transaction_->is_prepared()) return finish(transaction_->commit_prepared(sync));
+  Status status = write_auto_increments();
+  if (status.ok()) status = transaction_->commit(sync);
+  return finish(status);
+}
+
+// Whatever the outcome, the transaction is over; then the bucket may ask us to wait.
+Status Session::finish(const Status &outcome) {
+  const uint64_t position = transaction_->commit_position();
+  if (outcome.ok())
+    for (const auto &[table_id, next] : auto_increments_)
+      plugin::instance()->catalog->auto_increment_committed(table_id, next);
+  reset();
+  if (!outcome.ok() || position == 0) return outcome;
+  return plugin::after_commit(position);
+}
+
+void Session::rollback() {
+  if (!transaction_) return;
+  if (transaction_->is_prepared()) {
+    if (Status status = transaction_->rollback_prepared(); !status.ok())
+      plugin::log_error(status.with("rolling back a prepared transaction").message());
+  } else {
+    transaction_->rollback();
+  }
+  reset();
+}
+
+void Session::reset() {
+  std::unique_ptr<txn::Transaction> done;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    done = std::move(transaction_);
+  }
+  has_statement_savepoint_ = false;
+  committed_in_order_ = false;
+  ordered_outcome_ = Status::Ok();
+  auto_increments_.clear();
+}
+
+void Session::detach() {
+  std::unique_ptr<txn::Transaction> prepared;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    prepared = std::move(transaction_);
+  }
+  if (prepared) {
+    prepared->lock_owner()->set_user(nullptr);  // the connection goes away
+    plugin::instance()->transactions->detach_prepared(std::move(prepared));
+  }
+  reset();
+}
+
+size_t Session::set_savepoint() { return transaction()->set_savepoint(); }
+
+Status Session::rollback_to_savepoint(size_t number) {
+  has_statement_savepoint_ = false;
+  return transaction()->rollback_to_savepoint(number);
+}
+
+void Session::release_savepoint(size_t number) {
+  has_statement_savepoint_ = false;
+  transaction()->release_savepoint(number);
+}
+
+void Session::kill() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (transaction_) plugin::instance()->transactions->locks()->kill(transaction_->lock_owner());
+}
+
+void Session::note_auto_increment(uint32_t table_id, uint64_t next) {
+  uint64_t &noted = auto_increments_[table_id];
+  noted = std::max(noted, next);
+}
+
+}  // namespace atoll::handler

@@ -1,0 +1,78 @@
+// What one connection has in Atoll: its transaction and the state of the running statement. Lives in the
+// THD's engine slot; made at the first use of the engine by the connection.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "txn/transaction.h"
+
+class THD;
+
+namespace atoll::handler {
+
+class Session {
+ public:
+  explicit Session(THD *thd) : thd_(thd) {}
+  ~Session();
+
+  // The session of `thd`; made when `create`.
+  static Session *of(THD *thd, bool create);
+
+  // The running transaction; begun when there is none.
+  txn::Transaction *transaction();
+  bool has_transaction() const { return transaction_ != nullptr; }
+
+  // Registers the statement (and the transaction, outside autocommit) with the server.
+  void enter_statement();
+  // A consistent read begins: takes the snapshot the isolation level asks for.
+  void open_read_view();
+  // READ COMMITTED: the statement is over.
+  void end_read_view();
+  // Before the first write of the statement: a savepoint to come back to.
+  void before_write();
+
+  // Statement ends inside a transaction.
+  void end_statement();
+  Status rollback_statement();
+  // Transaction ends. `commit` has the status of the commit itself.
+  Status prepare(const std::string &xid);
+  void commit_ordered();
+  Status commit();
+  void rollback();
+  // Gives a prepared (XA) transaction away: it outlives the connection.
+  void detach();
+
+  size_t set_savepoint();
+  Status rollback_to_savepoint(size_t number);
+  void release_savepoint(size_t number);
+
+  // Wakes a lock wait of this session. Any thread.
+  void kill();
+
+  // A counter that must be stored with the rows of this transaction.
+  void note_auto_increment(uint32_t table_id, uint64_t next);
+
+  bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
+  int open_tables = 0;                            // external_lock balance of the running statement
+
+ private:
+  Status finish(const Status &outcome);
+  Status write_auto_increments();
+  void reset();
+
+  THD *thd_;
+  mutable std::mutex mutex_;  // guards transaction_ against kill()
+  std::unique_ptr<txn::Transaction> transaction_;
+  bool has_statement_savepoint_ = false;
+  size_t statement_savepoint_ = 0;
+  bool committed_in_order_ = false;
+  Status ordered_outcome_;
+  std::map<uint32_t, uint64_t> auto_increments_;
+};
+
+}  // namespace atoll::handler

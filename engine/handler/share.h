@@ -1,0 +1,54 @@
+// What all open handlers of one table share: its layout and its counters. Owned by the server's
+// TABLE_SHARE (one per partition for partitioned tables).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "handler/layout.h"
+
+namespace atoll::handler {
+
+class Share final : public Handler_share {
+ public:
+  explicit Share(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) {}
+  ~Share() override = default;
+
+  std::shared_ptr<const Layout> layout() const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return layout_;
+  }
+  void set_layout(std::shared_ptr<const Layout> layout) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    layout_ = std::move(layout);
+  }
+
+  // AUTO_INCREMENT: the next value nobody has. Loaded once; grows only.
+  std::atomic<uint64_t> next_auto_increment{0};  // 0: not loaded
+  std::mutex auto_increment_mutex;
+
+  // Hidden primary key: the next id.
+  std::atomic<uint64_t> next_hidden_id{0};  // 0: not loaded
+  std::mutex hidden_id_mutex;
+
+  // Rows, for the optimizer. Approximate: rolled-back changes are not taken back.
+  std::atomic<int64_t> rows{-1};  // -1: unknown
+
+  // records per distinct value of the first 1..n parts, per index; empty: unknown. Guarded by mutex_.
+  std::vector<std::vector<uint64_t>> records_per_key() const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return records_per_key_;
+  }
+  void set_records_per_key(std::vector<std::vector<uint64_t>> values) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    records_per_key_ = std::move(values);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Layout> layout_;
+  std::vector<std::vector<uint64_t>> records_per_key_;
+};
+
+}  // namespace atoll::handler

@@ -1,0 +1,24 @@
+// Names as the server hands them to engines: "./db/table", "./db/table#P#p0", or a path for TEMPORARY.
+#pragma once
+
+#include <string>
+
+#include "base/namespace.h"
+
+namespace atoll::handler {
+
+struct TableName {
+  std::string database;
+  std::string table;
+};
+
+// The last two components of `path`.
+TableName parse_table_name(const char *path);
+
+// True for a partition ("t#P#p0").
+bool is_partition(const std::string &table);
+
+// True for names the server makes for itself while altering ("#sql-...").
+bool is_internal(const std::string &table);
+
+}  // namespace atoll::handler

@@ -1,0 +1,23 @@
+// Definitions of TEMPORARY tables: in memory, this server only, gone at restart. Their rows are in the temp
+// database, under a prefix of their own.
+#pragma once
+
+#include <string>
+
+#include "catalog/catalog.h"
+
+namespace atoll::handler {
+
+class TemporaryTables {
+ public:
+  static catalog::TablePtr find(const std::string &path);
+  // Gives `def` an id and a prefix and remembers it under `path`.
+  static catalog::TablePtr add(const std::string &path, catalog::TableDef def);
+  static void rename(const std::string &from, const std::string &to);
+  static void set_auto_increment(const std::string &path, uint64_t next);
+  static uint64_t auto_increment(const std::string &path);  // 0: none given
+  // The definition, when there was one: the caller removes its rows.
+  static catalog::TablePtr remove(const std::string &path);
+};
+
+}  // namespace atoll::handler

@@ -1,0 +1,259 @@
+// Handlerton callbacks of transactions: commit, rollback, savepoints, two-phase commit, XA.
+//
+// Two-phase commit (with the binary log, or another engine): prepare() makes the batch durable, then the
+// server orders commits and calls commit_ordered(), which only makes it visible, then commit(), which waits
+// for the bucket when atoll_durability asks so. One-phase: commit() does it all.
+#include "handler/server.h"
+
+#include <log.h>
+#include <mysqld.h>
+#include <sys/stat.h>
+
+#include "handler/error_map.h"
+#include "handler/handlerton.h"
+#include "handler/session.h"
+#include "plugin/instance.h"
+
+// Exported by the server for storage engines, declared by none of its headers. Source: sql/sql_class.cc.
+extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+
+namespace atoll::handler {
+namespace {
+
+// Results of commit_by_xid and rollback_by_xid. Source: X/Open XA specification, section 6 (return codes).
+constexpr int kXaOk = 0;
+constexpr int kXaResourceManagerError = -3;
+constexpr int kXaUnknownXid = -4;
+
+// A statement inside a transaction ends, as opposed to the transaction itself.
+bool is_statement_end(THD *thd, bool all) {
+  return !all && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
+}
+
+std::string xid_bytes(const XID &xid) {
+  std::string bytes(reinterpret_cast<const char *>(&xid.formatID), sizeof xid.formatID);
+  bytes.push_back(static_cast<char>(xid.gtrid_length));
+  bytes.push_back(static_cast<char>(xid.bqual_length));
+  bytes.append(xid.data, static_cast<size_t>(xid.gtrid_length + xid.bqual_length));
+  return bytes;
+}
+
+// Errors: false when the bytes are no XID of ours.
+bool xid_from_bytes(const std::string &bytes, XID *xid) {
+  const size_t header = sizeof xid->formatID + 2;
+  if (bytes.size() < header) return false;
+  long format;
+  memcpy(&format, bytes.data(), sizeof format);
+  const long gtrid = static_cast<uint8_t>(bytes[sizeof format]);
+  const long bqual = static_cast<uint8_t>(bytes[sizeof format + 1]);
+  if (bytes.size() != header + gtrid + bqual || gtrid + bqual > MYSQL_XIDDATASIZE) return false;
+  xid->set(format, bytes.data() + header, gtrid, bytes.data() + header + gtrid, bqual);
+  return true;
+}
+
+int commit(handlerton *, THD *thd, bool all) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr || !session->has_transaction()) return 0;
+  if (is_statement_end(thd, all)) {
+    session->end_statement();
+    return 0;
+  }
+  thd_wakeup_subsequent_commits(thd, 0);
+  Status status = session->commit();
+  if (status.ok()) return 0;
+  report(thd, status);
+  my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
+  return 1;
+}
+
+int rollback(handlerton *, THD *thd, bool all) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  if (is_statement_end(thd, all)) {
+    Status status = session->rollback_statement();
+    return status.ok() ? 0 : report(thd, status);
+  }
+  session->rollback();
+  return 0;
+}
+
+int prepare(handlerton *, THD *thd, bool all) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr || !session->has_transaction()) return 0;
+  if (is_statement_end(thd, all)) {
+    session->end_statement();
+    return 0;
+  }
+  XID xid;
+  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  Status status = session->prepare(xid_bytes(xid));
+  if (status.ok()) return 0;
+  report(thd, status);
+  my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
+  return 1;
+}
+
+void commit_ordered(handlerton *, THD *thd, bool) {
+  if (Session *session = Session::of(thd, false)) session->commit_ordered();
+}
+
+void commit_checkpoint_request(void *cookie) {
+  if (plugin::instance() != nullptr) {
+    Status status = plugin::instance()->database->sync_wal();
+    if (!status.ok()) plugin::log_error(status.with("syncing the log for a binary log checkpoint").message());
+  }
+  commit_checkpoint_notify_ha(cookie);
+}
+
+// True when this server has a record of which two-phase commits were decided: a binary log or a tc.log that
+// was there before this start. Without one it aborts when it finds prepared transactions.
+bool coordinator_log_existed = false;
+
+bool has_bytes(const char *path) {
+  struct stat about;
+  return path != nullptr && *path != '\0' && stat(path, &about) == 0 && about.st_size > 0;
+}
+
+// The database was rebuilt from the bucket on a server that knows nothing of its history. Transactions
+// prepared by the lost server's own two-phase commit were never acknowledged when their commit record is not
+// in the bucket: they end here. XA transactions of users stay for XA RECOVER.
+void roll_back_undecided() {
+  plugin::Instance *instance = plugin::instance();
+  if (instance->store == nullptr || !atoll_store_was_restored(instance->store) || coordinator_log_existed)
+    return;
+  size_t count = 0;
+  for (const std::string &bytes : instance->transactions->prepared_xids()) {
+    XID xid;
+    if (!xid_from_bytes(bytes, &xid) || xid.get_my_xid() == 0) continue;
+    auto transaction = instance->transactions->take_prepared(bytes);
+    if (!transaction) continue;
+    if (Status status = transaction->rollback_prepared(); !status.ok())
+      plugin::log_error(status.with("rolling back an undecided transaction").message());
+    count++;
+  }
+  if (count > 0)
+    plugin::log_warning("rolled back " + std::to_string(count) +
+                        " transactions that the lost server had prepared "
+                        "but not committed in the bucket; none of them was promised to be there");
+}
+
+// Called repeatedly until it returns less than `length`: each call starts after what the former returned.
+int recover(handlerton *, XID *xids, uint length) {
+  static size_t cursor = 0;
+  if (plugin::instance() == nullptr || length == 0) return 0;
+  if (cursor == 0) roll_back_undecided();
+  const std::vector<std::string> all = plugin::instance()->transactions->prepared_xids();
+  uint count = 0;
+  while (cursor < all.size() && count < length)
+    if (xid_from_bytes(all[cursor++], &xids[count])) count++;
+  if (count < length) cursor = 0;
+  return static_cast<int>(count);
+}
+
+int finish_by_xid(XID *xid, bool commit_it) {
+  if (plugin::instance() == nullptr) return kXaResourceManagerError;
+  auto transaction = plugin::instance()->transactions->take_prepared(xid_bytes(*xid));
+  if (!transaction) return kXaUnknownXid;
+  Status status =
+      commit_it ? transaction->commit_prepared(plugin::flush_at_commit()) : transaction->rollback_prepared();
+  if (status.ok() && commit_it) status = plugin::after_commit(transaction->commit_position());
+  if (status.ok()) return kXaOk;
+  plugin::log_error(status.with("finishing a prepared transaction").message());
+  return kXaResourceManagerError;
+}
+
+int commit_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, true); }
+int rollback_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, false); }
+
+int savepoint_set(handlerton *, THD *thd, void *slot) {
+  Session *session = Session::of(thd, true);
+  if (session == nullptr) return HA_ERR_INTERNAL_ERROR;
+  *static_cast<size_t *>(slot) = session->set_savepoint();
+  return 0;
+}
+
+int savepoint_rollback(handlerton *, THD *thd, void *slot) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  Status status = session->rollback_to_savepoint(*static_cast<size_t *>(slot));
+  return status.ok() ? 0 : report(thd, status);
+}
+
+// Row locks stay, metadata locks may go when nothing of the table was locked since: be conservative.
+bool savepoint_rollback_can_release_mdl(handlerton *, THD *) { return false; }
+
+int savepoint_release(handlerton *, THD *thd, void *slot) {
+  if (Session *session = Session::of(thd, false)) session->release_savepoint(*static_cast<size_t *>(slot));
+  return 0;
+}
+
+int start_consistent_snapshot(handlerton *hton, THD *thd) {
+  if (plugin::instance() == nullptr) return 0;
+  Session *session = Session::of(thd, true);
+  session->transaction();
+  trans_register_ha(thd, true, hton, 0);
+  if (session->snapshot_is_shared_by_statements())
+    session->open_read_view();
+  else
+    push_warning(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                 "ATOLL: WITH CONSISTENT SNAPSHOT needs REPEATABLE READ; the phrase is ignored");
+  return 0;
+}
+
+int close_connection(handlerton *hton, THD *thd) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  if (session->has_transaction()) {
+    if (session->transaction()->is_prepared())
+      session->detach();
+    else
+      session->rollback();
+  }
+  delete session;
+  thd_set_ha_data(thd, hton, nullptr);
+  return 0;
+}
+
+void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
+  if (Session *session = Session::of(thd, false)) session->kill();
+}
+
+bool flush_logs(handlerton *) {
+  if (plugin::instance() == nullptr) return false;
+  Status status = plugin::instance()->database->sync_wal();
+  if (!status.ok()) plugin::log_error(status.with("FLUSH LOGS").message());
+  return !status.ok();
+}
+
+}  // namespace
+
+void watch_lock_waits(txn::LockTable *locks) {
+  locks->set_before_wait([](txn::LockOwner *waiter, void *holder) {
+    THD *waiting = static_cast<THD *>(waiter->user());
+    if (waiting != nullptr && holder != nullptr) thd_rpl_deadlock_check(waiting, static_cast<THD *>(holder));
+  });
+}
+
+void fill_transaction_callbacks(handlerton *hton) {
+  coordinator_log_existed =
+      opt_bin_log ? has_bytes(mysql_bin_log.get_index_fname()) : has_bytes(opt_tc_log_file);
+  hton->savepoint_offset = sizeof(size_t);
+  hton->commit = commit;
+  hton->rollback = rollback;
+  hton->prepare = prepare;
+  hton->commit_ordered = commit_ordered;
+  hton->commit_checkpoint_request = commit_checkpoint_request;
+  hton->recover = recover;
+  hton->commit_by_xid = commit_by_xid;
+  hton->rollback_by_xid = rollback_by_xid;
+  hton->savepoint_set = savepoint_set;
+  hton->savepoint_rollback = savepoint_rollback;
+  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
+  hton->savepoint_release = savepoint_release;
+  hton->start_consistent_snapshot = start_consistent_snapshot;
+  hton->close_connection = close_connection;
+  hton->kill_query = kill_query;
+  hton->flush_logs = flush_logs;
+}
+
+}  // namespace atoll::handler

@@ -1,0 +1,292 @@
+// ha_atoll: INSERT, UPDATE, DELETE of one row.
+//
+// All unique keys are locked and checked before the first write of a row, so that a duplicate undoes
+// nothing. A changed row also removes the index entries of the version its transaction's snapshot shows:
+// otherwise an index scan at that snapshot would return the row twice.
+#include "handler/ha_atoll.h"
+
+#include "handler/bulk_copy.h"
+#include "handler/error_map.h"
+#include "handler/table_name.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace txn = atoll::txn;
+
+int ha_atoll::write_row(const uchar *record) {
+  if (table->next_number_field && record == table->record[0])
+    if (int error = update_auto_increment()) return error;
+  Status status;
+  if (bulk_) {
+    status = bulk_->add(record);
+    if (status.code() == Code::kDuplicate) show_copy_duplicate(bulk_.get());
+    if (status.ok()) raise_auto_increment(record);
+  } else {
+    session_->before_write();
+    status = write_new_row(record);
+  }
+  return status.ok() ? 0 : fail(status);
+}
+
+Status ha_atoll::write_new_row(const uchar *record) {
+  const Layout &layout = *layout_;
+  uint64_t hidden_id = 0;
+  if (layout.hidden_primary()) ATOLL_RETURN_IF_ERROR(next_hidden_id(&hidden_id));
+  layout.primary_key(record, hidden_id, &primary_key_);
+  ATOLL_RETURN_IF_ERROR(check_unique(record, primary_key_, nullptr, nullptr));
+  ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
+
+  packed_row_.clear();
+  layout.row().pack(record, &packed_row_);
+  ATOLL_RETURN_IF_ERROR(transaction()->put(layout.family(), primary_key_, packed_row_));
+  ATOLL_RETURN_IF_ERROR(put_secondary_entries(record, primary_key_));
+  current_primary_key_ = primary_key_;
+  raise_auto_increment(record);
+  if (share_->rows >= 0) share_->rows++;
+  return Status::Ok();
+}
+
+Status ha_atoll::put_secondary_entries(const uchar *record, const std::string &primary_key) {
+  for (size_t i = 0; i < layout_->index_count(); i++) {
+    if (static_cast<int>(i) == layout_->primary()) continue;
+    bool has_null = false;
+    layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
+    ATOLL_RETURN_IF_ERROR(transaction()->put(layout_->family(), entry_key_, entry_value_));
+  }
+  return Status::Ok();
+}
+
+// Locks and checks every unique key that the new row would take. For an update, keys that stay the same are
+// skipped. Errors: kDuplicate with duplicate_index_ set; of the locks.
+Status ha_atoll::check_unique(const uchar *record, const std::string &primary_key,
+                              const std::string *old_primary_key, const uchar *old_record) {
+  const Layout &layout = *layout_;
+  if (!layout.hidden_primary() && (old_primary_key == nullptr || *old_primary_key != primary_key)) {
+    ATOLL_RETURN_IF_ERROR(lock_row(primary_key, ah::RowLock::kExclusive, nullptr));
+    rocksdb::PinnableSlice existing;
+    const Status status = transaction()->get(layout.family(), primary_key, txn::ReadAt::kLatest, &existing);
+    if (status.ok()) {
+      duplicate_index_ = table_share->primary_key;
+      return Status(Code::kDuplicate, "");
+    }
+    if (status.code() != Code::kNotFound) return status;
+  }
+  for (size_t i = 0; i < layout.index_count(); i++) {
+    if (static_cast<int>(i) == layout.primary() || !layout.index(i).unique) continue;
+    bool has_null = false;
+    layout.secondary_entry(i, record, primary_key, &entry_key_, nullptr, &has_null);
+    if (has_null) continue;
+    size_t length = 0;
+    ATOLL_RETURN_IF_ERROR(layout.user_part_length(i, entry_key_, &length));
+    if (old_record != nullptr) {
+      layout.secondary_entry(i, old_record, *old_primary_key, &old_entry_key_, nullptr, &has_null);
+      if (!has_null && old_entry_key_.compare(0, length, entry_key_, 0, length) == 0) continue;
+    }
+    entry_key_.resize(length);
+    ATOLL_RETURN_IF_ERROR(check_unique_entry(i, entry_key_));
+  }
+  return Status::Ok();
+}
+
+// No entry may start with `start`, the user's parts of unique index `index`.
+Status ha_atoll::check_unique_entry(size_t index, const std::string &start) {
+  ATOLL_RETURN_IF_ERROR(lock_row(start, ah::RowLock::kExclusive, nullptr));
+  txn::ScanOptions options;
+  options.lower = start;
+  options.upper = atoll::codec::key_after_prefix(start);
+  std::unique_ptr<rocksdb::Iterator> it =
+      transaction()->scan(layout_->family(), txn::ReadAt::kLatest, options);
+  it->Seek(start);
+  if (it->Valid()) {
+    duplicate_index_ = static_cast<uint>(index);
+    return Status(Code::kDuplicate, "");
+  }
+  return atoll::lsm::from_rocksdb(it->status());
+}
+
+int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
+  session_->before_write();
+  const Status status = update_existing_row(old_record, new_record);
+  if (status.code() == Code::kNotFound) return HA_ERR_RECORD_IS_THE_SAME;
+  return status.ok() ? 0 : fail(status);
+}
+
+// kNotFound: nothing to change.
+Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_record) {
+  const Layout &layout = *layout_;
+  const uint64_t hidden_id =
+      layout.hidden_primary()
+          ? ah::hidden_id_of(std::string_view(current_primary_key_).substr(atoll::codec::kKeyStartLength))
+          : 0;
+  layout.primary_key(old_record, hidden_id, &old_primary_key_);
+  layout.primary_key(new_record, hidden_id, &primary_key_);
+  old_packed_row_.clear();
+  packed_row_.clear();
+  layout.row().pack(old_record, &old_packed_row_);
+  layout.row().pack(new_record, &packed_row_);
+  if (packed_row_ == old_packed_row_ && primary_key_ == old_primary_key_) return Status(Code::kNotFound, "");
+
+  ATOLL_RETURN_IF_ERROR(check_unique(new_record, primary_key_, &old_primary_key_, old_record));
+  ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(old_primary_key_, old_packed_row_));
+  if (primary_key_ != old_primary_key_) {
+    ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_primary_key_));
+    ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
+  }
+  ATOLL_RETURN_IF_ERROR(transaction()->put(layout.family(), primary_key_, packed_row_));
+  ATOLL_RETURN_IF_ERROR(update_secondary_entries(old_record, new_record, old_primary_key_, primary_key_));
+  current_primary_key_ = primary_key_;
+  raise_auto_increment(new_record);
+  return Status::Ok();
+}
+
+Status ha_atoll::update_secondary_entries(const uchar *old_record, const uchar *new_record,
+                                          const std::string &old_primary_key,
+                                          const std::string &primary_key) {
+  for (size_t i = 0; i < layout_->index_count(); i++) {
+    if (static_cast<int>(i) == layout_->primary()) continue;
+    bool has_null = false;
+    layout_->secondary_entry(i, old_record, old_primary_key, &old_entry_key_, &old_entry_value_, &has_null);
+    layout_->secondary_entry(i, new_record, primary_key, &entry_key_, &entry_value_, &has_null);
+    const bool same_key = old_entry_key_ == entry_key_;
+    // Unchanged entries too are written when the snapshot does not show them, or lost them above.
+    if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
+    if (!same_key) ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), old_entry_key_));
+    ATOLL_RETURN_IF_ERROR(transaction()->put(layout_->family(), entry_key_, entry_value_));
+  }
+  return Status::Ok();
+}
+
+int ha_atoll::delete_row(const uchar *record) {
+  session_->before_write();
+  const Status status = remove_row(record);
+  return status.ok() ? 0 : fail(status);
+}
+
+Status ha_atoll::remove_row(const uchar *record) {
+  const Layout &layout = *layout_;
+  const uint64_t hidden_id =
+      layout.hidden_primary()
+          ? ah::hidden_id_of(std::string_view(current_primary_key_).substr(atoll::codec::kKeyStartLength))
+          : 0;
+  layout.primary_key(record, hidden_id, &old_primary_key_);
+  old_packed_row_.clear();
+  layout.row().pack(record, &old_packed_row_);
+  ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(old_primary_key_, old_packed_row_));
+  ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_primary_key_));
+  for (size_t i = 0; i < layout.index_count(); i++) {
+    if (static_cast<int>(i) == layout.primary()) continue;
+    bool has_null = false;
+    layout.secondary_entry(i, record, old_primary_key_, &old_entry_key_, nullptr, &has_null);
+    ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_entry_key_));
+  }
+  if (share_->rows > 0) share_->rows--;
+  return Status::Ok();
+}
+
+// Under REPEATABLE READ the snapshot may show an older version of the row than the one being changed, even
+// of a row that is deleted by now. Its index entries must not be found any more by this transaction.
+// snapshot_differs_: the snapshot has not exactly the entries of `current_row`.
+Status ha_atoll::remove_snapshot_entries(const std::string &primary_key, std::string_view current_row) {
+  snapshot_differs_ = false;
+  const Layout &layout = *layout_;
+  const size_t secondary = layout.index_count() - (layout.hidden_primary() ? 0 : 1);
+  if (secondary == 0 || !transaction()->has_snapshot()) return Status::Ok();
+  atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
+  rocksdb::ReadOptions options;
+  options.snapshot = transaction()->snapshot(layout.family()->side());
+  if (options.snapshot == nullptr) return Status::Ok();
+  rocksdb::DB *db = database->db(layout.family()->side());
+  if (options.snapshot->GetSequenceNumber() == db->GetLatestSequenceNumber()) return Status::Ok();
+  snapshot_differs_ = true;
+  rocksdb::PinnableSlice seen;
+  const rocksdb::Status found = db->Get(options, layout.family()->handle(), primary_key, &seen);
+  if (found.IsNotFound()) return Status::Ok();
+  if (!found.ok()) return atoll::lsm::from_rocksdb(found);
+  if (std::string_view(seen.data(), seen.size()) == current_row) {
+    snapshot_differs_ = false;
+    return Status::Ok();
+  }
+  return remove_entries_of({seen.data(), seen.size()}, primary_key);
+}
+
+// Removes all index entries of a packed row. Virtual columns can be computed in record[0] only, which is put
+// back afterwards.
+Status ha_atoll::remove_entries_of(std::string_view row, const std::string &primary_key) {
+  uchar *const record = table->record[0];
+  const std::vector<uchar> saved(record, record + table_share->reclength);
+  Status status = layout_->row().unpack(row, nullptr, record);
+  for (size_t i = 0; status.ok() && i < layout_->index_count(); i++) {
+    if (static_cast<int>(i) == layout_->primary()) continue;
+    compute_virtual_columns(i);
+    bool has_null = false;
+    layout_->secondary_entry(i, record, primary_key, &entry_key_, nullptr, &has_null);
+    status = transaction()->remove(layout_->family(), entry_key_);
+  }
+  memcpy(record, saved.data(), saved.size());
+  return status;
+}
+
+// The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
+Status ha_atoll::next_hidden_id(uint64_t *id) {
+  if (share_->next_hidden_id == 0) {
+    std::lock_guard<std::mutex> guard(share_->hidden_id_mutex);
+    if (share_->next_hidden_id == 0) {
+      const ah::IndexLayout &index = layout_->primary_index();
+      rocksdb::ReadOptions options;
+      const rocksdb::Slice lower(index.start), upper(index.end);
+      options.iterate_lower_bound = &lower;
+      options.iterate_upper_bound = &upper;
+      atoll::lsm::Family *family = layout_->family();
+      std::unique_ptr<rocksdb::Iterator> it(
+          atoll::plugin::instance()->database->db(family->side())->NewIterator(options, family->handle()));
+      it->SeekToLast();
+      ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(it->status()));
+      uint64_t last = 0;
+      if (it->Valid())
+        last = ah::hidden_id_of({it->key().data() + atoll::codec::kKeyStartLength, ah::kHiddenIdLength});
+      share_->next_hidden_id = last + 1;
+    }
+  }
+  *id = share_->next_hidden_id++;
+  return Status::Ok();
+}
+
+// ---- ALTER ... COPY and CREATE ... SELECT --------------------------------------------------------
+
+// Errors of the end of a partition copy are dropped by the server: partitions being reorganised take the
+// ordinary way, row by row.
+void ha_atoll::begin_copy(bool ignore_duplicates) {
+  bulk_.reset();
+  const bool internal = ah::is_internal(ah::parse_table_name(table_share->normalized_path.str).table);
+  const bool creating_select = ha_thd()->lex->sql_command == SQLCOM_CREATE_TABLE;
+  if (is_temporary() || table_share->sequence || !(internal || creating_select)) return;
+  bool has_unique = !layout_->hidden_primary();
+  for (size_t i = 0; i < layout_->index_count(); i++) has_unique |= layout_->index(i).unique;
+  if (ignore_duplicates && has_unique) return;
+  for (uint i = 0; i < table_share->keys; i++)
+    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // checked by the server against rows
+  bulk_ = std::make_unique<ah::BulkCopy>(share_, layout_);
+}
+
+void ha_atoll::show_copy_duplicate(ah::BulkCopy *bulk) {
+  duplicate_index_ = static_cast<uint>(bulk->duplicate_index());
+  bulk->show_duplicate(table->record[0], &old_entry_key_, &old_entry_value_, &key_scratch_);
+}
+
+int ha_atoll::end_copy() {
+  if (!bulk_) return 0;
+  std::unique_ptr<ah::BulkCopy> bulk = std::move(bulk_);
+  THD *thd = ha_thd();
+  const auto progress = [thd](double) { return thd_killed(thd) == 0; };
+  const Status status = bulk->finish(progress, &layout_);
+  if (status.code() == Code::kDuplicate) show_copy_duplicate(bulk.get());
+  if (!status.ok()) return fail(status);
+  share_->rows = static_cast<int64_t>(bulk->rows());
+  if (layout_->def().id != 0 && share_->next_auto_increment > 0)
+    (void)atoll::plugin::instance()->catalog->set_auto_increment(layout_->def().id,
+                                                                 share_->next_auto_increment);
+  const Status published = atoll::plugin::after_ddl();
+  return published.ok() ? 0 : fail(published);
+}

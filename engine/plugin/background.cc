@@ -1,0 +1,36 @@
+// See background.h.
+#include "handler/server.h"
+
+#include <pthread.h>
+
+#include "plugin/background.h"
+
+namespace atoll::plugin {
+
+Background::Background(std::function<void(uint64_t)> tick)
+    : tick_(std::move(tick)), thread_([this] { run(); }) {}
+
+Background::~Background() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Background::run() {
+  pthread_setname_np(pthread_self(), "atoll-tick");
+  my_thread_init();  // the server's error log wants its thread variables
+  std::unique_lock lock(mutex_);
+  for (uint64_t second = 1; !wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; });
+       ++second) {
+    lock.unlock();
+    tick_(second);
+    lock.lock();
+  }
+  lock.unlock();
+  my_thread_end();
+}
+
+}  // namespace atoll::plugin

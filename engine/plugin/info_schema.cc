@@ -1,0 +1,292 @@
+// See info_schema.h. Each view collects what it shows first and writes rows afterwards, so that no lock of
+// ours is held while the server spills its temporary table.
+#include "handler/server.h"
+
+#include <sql_acl.h>
+#include <sql_i_s.h>
+#include <sql_show.h>
+#include <tztime.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/record.h"
+#include "plugin/info_schema.h"
+#include "plugin/instance.h"
+
+namespace atoll::plugin {
+namespace {
+
+namespace columns {
+using namespace Show;
+
+constexpr uint kKeyHexMax = 1024;
+
+ST_FIELD_INFO tables[] = {Column("TABLE_SCHEMA", Varchar(NAME_LEN), NOT_NULL),
+                          Column("TABLE_NAME", Varchar(NAME_LEN), NOT_NULL),
+                          Column("TABLE_ID", Show::ULonglong(), NOT_NULL),
+                          Column("FAMILY_ID", Show::ULonglong(), NOT_NULL),
+                          Column("OWN_FAMILY", Varchar(3), NOT_NULL),
+                          Column("KEY_PREFIX", Show::ULonglong(), NOT_NULL),
+                          Column("COMPRESSION", Varchar(8), NOT_NULL),
+                          Column("COMPRESSION_LEVEL", Show::SLonglong(), NOT_NULL),
+                          Column("SCHEMA_VERSION", Show::ULonglong(), NOT_NULL),
+                          Column("INDEXES", Show::ULonglong(), NOT_NULL),
+                          Column("BYTES", Show::ULonglong(), NOT_NULL),
+                          Column("ENTRIES", Show::ULonglong(), NOT_NULL),
+                          Column("AUTO_INCREMENT", Show::ULonglong(), NULLABLE),
+                          CEnd()};
+
+ST_FIELD_INFO indexes[] = {Column("TABLE_SCHEMA", Varchar(NAME_LEN), NOT_NULL),
+                           Column("TABLE_NAME", Varchar(NAME_LEN), NOT_NULL),
+                           Column("INDEX_NAME", Varchar(NAME_LEN), NOT_NULL),
+                           Column("ORDINAL", Show::ULonglong(), NOT_NULL),
+                           Column("IS_UNIQUE", Varchar(3), NOT_NULL),
+                           Column("STATE", Varchar(8), NOT_NULL),
+                           Column("BYTES", Show::ULonglong(), NOT_NULL),
+                           Column("ENTRIES", Show::ULonglong(), NOT_NULL),
+                           CEnd()};
+
+ST_FIELD_INFO transactions[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
+                                Column("TRX_STATE", Varchar(9), NOT_NULL),
+                                Column("THREAD_ID", Show::ULonglong(), NULLABLE),
+                                Column("STARTED", Show::Datetime(6), NOT_NULL),
+                                Column("LOCKS", Show::ULonglong(), NOT_NULL),
+                                Column("WRITES", Show::ULonglong(), NOT_NULL),
+                                CEnd()};
+
+ST_FIELD_INFO locks[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
+                         Column("TABLE_SCHEMA", Varchar(NAME_LEN), NULLABLE),
+                         Column("TABLE_NAME", Varchar(NAME_LEN), NULLABLE),
+                         Column("INDEX_NAME", Varchar(NAME_LEN), NULLABLE),
+                         Column("LOCK_KEY", Varchar(kKeyHexMax), NOT_NULL),
+                         Column("LOCK_MODE", Varchar(9), NOT_NULL),
+                         Column("LOCK_STATE", Varchar(7), NOT_NULL),
+                         Column("WAITED_MS", Show::ULonglong(), NOT_NULL),
+                         Column("BLOCKING_TRX_ID", Show::ULonglong(), NULLABLE),
+                         CEnd()};
+
+ST_FIELD_INFO files[] = {Column("FILE_NUMBER", Show::ULonglong(), NOT_NULL),
+                         Column("BYTES", Show::ULonglong(), NOT_NULL), CEnd()};
+}  // namespace columns
+
+// Fills one row field by field.
+class Row {
+ public:
+  Row(THD *thd, TABLE *table) : thd_(thd), table_(table) { restore_record(table, s->default_values); }
+
+  Row &number(uint64_t value) {
+    next()->store(static_cast<longlong>(value), true);
+    return *this;
+  }
+  Row &number_or_null(uint64_t value) { return value == 0 ? null() : number(value); }
+  Row &text(std::string_view value) {
+    next()->store(value.data(), value.size(), system_charset_info);
+    return *this;
+  }
+  // Names in the catalog are encoded as file names are.
+  Row &name(const std::string &file_name) {
+    char decoded[NAME_LEN + 1];
+    const uint length = filename_to_tablename(file_name.c_str(), decoded, sizeof(decoded), true);
+    return text({decoded, length});
+  }
+  Row &yes_no(bool value) { return text(value ? "YES" : "NO"); }
+  Row &null() {
+    next()->set_null();
+    return *this;
+  }
+  Row &time_us(uint64_t us) {
+    MYSQL_TIME time;
+    thd_->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>(us / 1000000));
+    time.second_part = us % 1000000;
+    next()->store_time(&time);
+    return *this;
+  }
+  // False: the statement fails.
+  bool store() { return !schema_table_store_record(thd_, table_); }
+
+ private:
+  Field *next() {
+    Field *field = table_->field[at_++];
+    field->set_notnull();
+    return field;
+  }
+
+  THD *thd_;
+  TABLE *table_;
+  size_t at_ = 0;
+};
+
+const char *compression_name(lsm::Algorithm algorithm) {
+  switch (algorithm) {
+    case lsm::Algorithm::kNone:
+      return "none";
+    case lsm::Algorithm::kLz4:
+      return "lz4";
+    case lsm::Algorithm::kZstd:
+      return "zstd";
+    case lsm::Algorithm::kZlib:
+      return "zlib";
+  }
+  return "";
+}
+
+// Other users' tables and rows are seen only by those who may see their queries.
+bool may_see(THD *thd) { return instance() != nullptr && !check_global_access(thd, PROCESS_ACL, true); }
+
+lsm::RangeEstimate estimate(lsm::Database *database, const catalog::Doomed::Range &range) {
+  lsm::Family *family = database->find_family(range.family_id);
+  return family == nullptr ? lsm::RangeEstimate{} : database->estimate(family, range.begin, range.end);
+}
+
+int fill_tables(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  Instance *running = instance();
+  for (const catalog::TablePtr &table : running->catalog->list("")) {
+    if (thd_killed(thd)) return 1;
+    lsm::RangeEstimate size;
+    if (!table->logical_only) size = estimate(running->database.get(), catalog::table_range(*table));
+    Row row(thd, list->table);
+    row.name(table->database).name(table->name).number(table->id).number(table->family_id);
+    row.yes_no(table->own_family).number(table->prefix).text(compression_name(table->compression.algorithm));
+    row.number(static_cast<uint64_t>(static_cast<int64_t>(table->compression.level)));
+    row.number(table->versions.empty() ? 0 : table->versions.back().version).number(table->indexes.size());
+    row.number(size.bytes).number(size.entries).number_or_null(running->catalog->auto_increment(table->id));
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
+int fill_indexes(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  Instance *running = instance();
+  for (const catalog::TablePtr &table : running->catalog->list("")) {
+    if (table->logical_only) continue;
+    for (const catalog::IndexDef &index : table->indexes) {
+      if (thd_killed(thd)) return 1;
+      const lsm::RangeEstimate size =
+          estimate(running->database.get(), catalog::index_range(*table, index.ordinal));
+      Row row(thd, list->table);
+      row.name(table->database).name(table->name).text(index.name).number(index.ordinal).yes_no(index.unique);
+      row.text(index.building ? "building" : "ready").number(size.bytes).number(size.entries);
+      if (!row.store()) return 1;
+    }
+  }
+  return 0;
+}
+
+// Connections may end while we look: only those that the server still lists are asked.
+my_bool note_thread(THD *thd, std::map<void *, uint64_t> *ids) {
+  const auto found = ids->find(thd);
+  if (found != ids->end()) found->second = thd->thread_id;
+  return 0;
+}
+
+int fill_transactions(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  const std::vector<txn::TransactionInfo> transactions = instance()->transactions->list();
+  std::map<void *, uint64_t> thread_ids;
+  for (const txn::TransactionInfo &info : transactions) thread_ids[info.user] = 0;
+  THD_list_iterator::iterator()->iterate(note_thread, &thread_ids);
+  for (const txn::TransactionInfo &info : transactions) {
+    Row row(thd, list->table);
+    row.number(info.id).text(info.prepared ? "prepared" : "active").number_or_null(thread_ids[info.user]);
+    row.time_us(info.started_us).number(info.locks).number(info.writes);
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
+// Which table and index a data key belongs to.
+class KeyOwners {
+ public:
+  explicit KeyOwners(const catalog::Catalog &catalog) {
+    for (const catalog::TablePtr &table : catalog.list(""))
+      if (!table->logical_only) owners_[{table->family_id, table->prefix}] = table;
+  }
+  catalog::TablePtr table(uint32_t family_id, std::string_view key) const {
+    if (key.size() < 4) return nullptr;
+    const auto found = owners_.find({family_id, big_endian(key.substr(0, 4))});
+    return found == owners_.end() ? nullptr : found->second;
+  }
+  static std::string_view index_name(const catalog::TableDef &table, std::string_view key) {
+    if (key.size() < 6) return "";
+    for (const catalog::IndexDef &index : table.indexes)
+      if (index.ordinal == big_endian(key.substr(4, 2))) return index.name;
+    return "";
+  }
+
+ private:
+  static uint32_t big_endian(std::string_view bytes) {
+    uint32_t value = 0;
+    for (const char byte : bytes) value = (value << 8) | static_cast<uint8_t>(byte);
+    return value;
+  }
+  std::map<std::pair<uint32_t, uint32_t>, catalog::TablePtr> owners_;
+};
+
+std::string hex(std::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string text;
+  for (const char byte : bytes.substr(0, columns::kKeyHexMax / 2)) {
+    text.push_back(kDigits[static_cast<uint8_t>(byte) >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  const KeyOwners owners(*instance()->catalog);
+  for (const txn::LockInfo &lock : instance()->transactions->locks()->list()) {
+    Row row(thd, list->table);
+    row.number(lock.transaction_id);
+    const catalog::TablePtr table = owners.table(lock.family_id, lock.key);
+    if (table) {
+      row.name(table->database).name(table->name).text(KeyOwners::index_name(*table, lock.key));
+    } else {
+      row.null().null().null();  // a TEMPORARY table, or one dropped meanwhile
+    }
+    row.text(hex(lock.key)).text(lock.mode == txn::LockMode::kShared ? "shared" : "exclusive");
+    row.text(lock.waiting ? "waiting" : "granted")
+        .number(lock.waited_ms)
+        .number_or_null(lock.blocking_transaction_id);
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
+int fill_files(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  std::vector<std::pair<uint64_t, uint64_t>> files;
+  atoll_store_list_files(instance()->store, &files, [](void *context, uint64_t number, uint64_t size) {
+    static_cast<std::vector<std::pair<uint64_t, uint64_t>> *>(context)->emplace_back(number, size);
+  });
+  for (const auto &[number, size] : files) {
+    Row row(thd, list->table);
+    row.number(number).number(size);
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
+int init_view(void *schema_table, ST_FIELD_INFO *fields, int (*fill)(THD *, TABLE_LIST *, COND *)) {
+  auto *schema = static_cast<ST_SCHEMA_TABLE *>(schema_table);
+  schema->fields_info = fields;
+  schema->fill_table = fill;
+  return 0;
+}
+
+}  // namespace
+
+int init_tables_view(void *schema_table) { return init_view(schema_table, columns::tables, fill_tables); }
+int init_indexes_view(void *schema_table) { return init_view(schema_table, columns::indexes, fill_indexes); }
+int init_transactions_view(void *schema_table) {
+  return init_view(schema_table, columns::transactions, fill_transactions);
+}
+int init_locks_view(void *schema_table) { return init_view(schema_table, columns::locks, fill_locks); }
+int init_files_view(void *schema_table) { return init_view(schema_table, columns::files, fill_files); }
+
+}  // namespace atoll::plugin

@@ -1,0 +1,15 @@
+// INFORMATION_SCHEMA tables: ATOLL_TABLES, ATOLL_INDEXES, ATOLL_TRX, ATOLL_LOCKS, ATOLL_FILES.
+#pragma once
+
+#include "base/namespace.h"
+
+namespace atoll::plugin {
+
+// Init functions of the five plugins; the argument is their ST_SCHEMA_TABLE.
+int init_tables_view(void *schema_table);
+int init_indexes_view(void *schema_table);
+int init_transactions_view(void *schema_table);
+int init_locks_view(void *schema_table);
+int init_files_view(void *schema_table);
+
+}  // namespace atoll::plugin

@@ -1,0 +1,75 @@
+// The one running engine: what plugin init opens and deinit closes. The only mutable globals of the plugin.
+//
+// Life: start_instance() tries to open. When the bucket is unreachable (kUnavailable) the plugin stays loaded
+// and a background thread tries again each 30 seconds; after any other failure SQL gets the reason until the
+// server is restarted with a better configuration. The server itself is never kept from starting.
+//
+// Threads: everything here may be called from any thread; start and stop only from plugin init and deinit.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "bridge/objstore.h"
+#include "catalog/catalog.h"
+#include "lsm/database.h"
+#include "txn/transaction.h"
+
+struct handlerton;
+
+namespace atoll::plugin {
+
+// Members are closed in reverse order, by stop_instance().
+struct Instance {
+  handlerton *hton = nullptr;
+  atoll_store *store = nullptr;
+  std::unique_ptr<lsm::Database> database;
+  std::unique_ptr<txn::Manager> transactions;
+  std::unique_ptr<catalog::Catalog> catalog;
+};
+
+// nullptr when the engine could not open (start-up message in the error log): every handler entry point
+// checks ready() and returns an SQL error that repeats why. Costs one atomic load.
+Instance *instance();
+// Errors: kUnavailable, whatever kept the engine from running.
+Status ready();
+// ready(), and this server may write: neither fenced by a newer owner of the bucket (kFenced) nor told not to
+// (atoll_read_only, kReadOnly). Costs three atomic loads when all is well.
+Status may_write();
+
+// Opens everything from the system variables. Called once from plugin init. Errors are kept for ready() and
+// logged; the return value is for tests.
+Status start_instance(handlerton *hton);
+// Flushes, publishes (bounded wait), closes. Called from plugin deinit.
+void stop_instance();
+
+// ---- error log ----
+void log_info(const std::string &message);
+void log_warning(const std::string &message);
+void log_error(const std::string &message);
+
+// ---- system variables as the handler needs them (sysvars.cc) ----
+unsigned long lock_wait_timeout_s(void *thd);  // min(atoll_lock_wait_timeout, session lock_wait_timeout)
+bool flush_at_commit();                        // atoll_flush_log_at_trx_commit == 1
+bool snapshot_isolation(void *thd);            // atoll_snapshot_isolation
+unsigned long scan_threads(void *thd);         // atoll_scan_threads
+lsm::Compression default_compression();        // atoll_compression, atoll_compression_level
+// Blocks while the bucket lags too much (atoll_durability); called after each commit with its position.
+// Errors: kUnavailable (the commit is local, but the bucket did not catch up within atoll_lag_wait_timeout),
+// kInterrupted (KILL while waiting), kFenced.
+Status after_commit(uint64_t wal_position);
+// DDL is published before it returns (gate G8), bounded by the lag settings. With async, a bucket that does
+// not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync, as
+// after_commit(); else kFenced.
+Status after_ddl();
+
+// ---- databases ----
+// The handler created a table in this database directory (a name as in the file system, no slash): its db.opt
+// is to be kept, so that an empty data directory can be rebuilt. Done soon, by the background thread.
+void note_database(const char *directory);
+
+// SHOW ENGINE ATOLL STATUS.
+std::string engine_status_text();
+
+}  // namespace atoll::plugin

@@ -1,0 +1,62 @@
+// The server's error log. Repeats of one message within a minute are left out, so that an outage does not
+// fill the disk with it.
+#include "handler/server.h"
+
+#include <log.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "plugin/instance.h"
+#include "plugin/log.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr std::chrono::seconds kQuietTime(60);
+constexpr size_t kRemembered = 64;  // messages; plenty for one kind of trouble, small enough to scan
+
+// True the first time within kQuietTime.
+bool is_news(const std::string &message) {
+  static std::mutex mutex;
+  static std::map<std::string, std::chrono::steady_clock::time_point> said;
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex);
+  std::erase_if(said, [&](const auto &entry) { return now - entry.second > kQuietTime; });
+  if (said.contains(message)) return false;
+  if (said.size() >= kRemembered) said.clear();
+  said.emplace(message, now);
+  return true;
+}
+
+// Warnings repeat themselves with other numbers (times, attempts): what they start with tells them apart.
+std::string without_numbers(const std::string &message) {
+  constexpr size_t kTellingBytes = 100;
+  std::string key;
+  for (const char byte : message.substr(0, kTellingBytes))
+    if (byte < '0' || byte > '9') key.push_back(byte);
+  return key;
+}
+
+}  // namespace
+
+void log_info(const std::string &message) { sql_print_information("ATOLL: %s", message.c_str()); }
+
+void log_warning(const std::string &message) {
+  if (is_news(without_numbers(message))) sql_print_warning("ATOLL: %s", message.c_str());
+}
+
+void log_error(const std::string &message) {
+  if (is_news(message)) sql_print_error("ATOLL: %s", message.c_str());
+}
+
+void log_at_level(int level, const std::string &message) {
+  if (level >= ATOLL_LOG_ERROR) return log_error(message);
+  if (level == ATOLL_LOG_WARNING) return log_warning(message);
+  log_info(message);
+}
+
+void log_from_store(int level, const char *message) { log_at_level(level, message); }
+
+}  // namespace atoll::plugin

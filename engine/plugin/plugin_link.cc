@@ -1,0 +1,64 @@
+// The declaration by which the server finds the plugins of this library.
+#include "handler/server.h"
+
+#include <mysql/plugin.h>
+
+#include "plugin/info_schema.h"
+#include "plugin/plugin.h"
+#include "plugin/status.h"
+#include "plugin/sysvars.h"
+
+namespace {
+
+namespace ours = atoll::plugin;
+
+constexpr char kAuthor[] = "Atoll contributors";
+constexpr char kVersionText[] = "0.1.0";
+constexpr unsigned int kVersion = 0x0001;
+// The server's default plugin_maturity lets Gamma in. README says what that means for version 0.1.
+constexpr unsigned int kMaturity = MariaDB_PLUGIN_MATURITY_GAMMA;
+
+st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
+st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
+
+// Views are unloaded with the library; they hold nothing.
+int deinit_view(void *) { return 0; }
+
+}  // namespace
+
+// One plugin after the other, as the server's macro wants them.
+// clang-format off
+maria_declare_plugin(atoll)
+{
+  MYSQL_STORAGE_ENGINE_PLUGIN, &engine, "ATOLL", kAuthor,
+  "Transactional tables in an object store", PLUGIN_LICENSE_GPL,
+  ours::init_engine, ours::deinit_engine, kVersion,
+  ours::status_variables(), ours::system_variables(), kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_TABLES", kAuthor,
+  "Tables of the ATOLL engine: where they are stored, how large", PLUGIN_LICENSE_GPL,
+  ours::init_tables_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_INDEXES", kAuthor,
+  "Indexes of ATOLL tables and their sizes", PLUGIN_LICENSE_GPL,
+  ours::init_indexes_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_TRX", kAuthor,
+  "Running and prepared transactions of the ATOLL engine", PLUGIN_LICENSE_GPL,
+  ours::init_transactions_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_LOCKS", kAuthor,
+  "Row locks of ATOLL tables, held and waited for", PLUGIN_LICENSE_GPL,
+  ours::init_locks_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_FILES", kAuthor,
+  "Table files of the ATOLL engine, each an object in the bucket", PLUGIN_LICENSE_GPL,
+  ours::init_files_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+}
+maria_declare_plugin_end;
+// clang-format on

@@ -1,0 +1,179 @@
+// See status.h. Numbers are collected when somebody asks; nothing is counted here.
+#include "handler/server.h"
+
+#include <mysql/plugin.h>
+#include <mysql/service_thd_alloc.h>
+
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/instance.h"
+#include "plugin/status.h"
+#include "plugin/sysvars.h"
+
+namespace atoll::plugin {
+namespace {
+
+// Longer lists say so; a screen is enough to see what is wrong.
+constexpr size_t kListedMax = 50;
+
+struct Numbers {
+  std::vector<std::pair<std::string, unsigned long long>> counts;
+  std::vector<std::pair<std::string, std::string>> texts;
+};
+
+void add_store(const Instance &running, Numbers *out) {
+  atoll_store_stats stats{};
+  atoll_store_get_stats(running.store, &stats);
+  out->counts.insert(out->counts.end(), {{"epoch", stats.epoch},
+                                         {"requests_get", stats.requests_get},
+                                         {"requests_put", stats.requests_put},
+                                         {"requests_head", stats.requests_head},
+                                         {"requests_list", stats.requests_list},
+                                         {"requests_delete", stats.requests_delete},
+                                         {"request_retries", stats.request_retries},
+                                         {"request_errors", stats.request_errors},
+                                         {"bytes_downloaded", stats.bytes_downloaded},
+                                         {"bytes_uploaded", stats.bytes_uploaded},
+                                         {"cache_bytes_used", stats.cache_bytes_used},
+                                         {"cache_hits", stats.cache_hits},
+                                         {"cache_misses", stats.cache_misses},
+                                         {"cache_evictions", stats.cache_evictions},
+                                         {"cache_corruptions", stats.cache_corruptions},
+                                         {"upload_backlog_files", stats.upload_backlog_files},
+                                         {"upload_backlog_bytes", stats.upload_backlog_bytes},
+                                         {"publish_lag_ms", stats.publish_lag_ms},
+                                         {"wal_lag_ms", stats.wal_lag_ms},
+                                         {"wal_lag_bytes", stats.wal_lag_bytes},
+                                         {"roots_published", stats.roots_published},
+                                         {"wal_chunks_shipped", stats.wal_chunks_shipped},
+                                         {"files", stats.files},
+                                         {"files_bytes", stats.files_bytes},
+                                         {"fenced", stats.fenced},
+                                         {"trim_disabled", stats.trim_disabled}});
+  out->texts.emplace_back("database_uuid",
+                          std::string(stats.database_uuid, strnlen(stats.database_uuid, 40)));
+  out->texts.emplace_back("last_error", std::string(stats.last_error, strnlen(stats.last_error, 512)));
+}
+
+void add_transactions(const Instance &running, Numbers *out) {
+  const txn::LockTable *locks = running.transactions->locks();
+  const std::vector<txn::TransactionInfo> transactions = running.transactions->list();
+  unsigned long long prepared = 0, held = 0;
+  for (const txn::TransactionInfo &info : transactions) {
+    prepared += info.prepared ? 1 : 0;
+    held += info.locks;
+  }
+  out->counts.insert(out->counts.end(), {{"transactions", transactions.size()},
+                                         {"transactions_prepared", prepared},
+                                         {"locks_held", held},
+                                         {"deadlocks", locks->deadlocks()},
+                                         {"lock_waits", locks->waits()},
+                                         {"lock_wait_us", locks->wait_us()},
+                                         {"tables", running.catalog->list("").size()}});
+}
+
+Numbers collect() {
+  Numbers numbers;
+  Instance *running = instance();
+  numbers.counts.emplace_back("running", running != nullptr ? 1 : 0);
+  if (running == nullptr) {
+    numbers.texts.emplace_back("last_error", ready().message());
+    return numbers;
+  }
+  add_store(*running, &numbers);
+  add_transactions(*running, &numbers);
+  for (const auto &[name, value] : running->database->counters()) numbers.counts.emplace_back(name, value);
+  return numbers;
+}
+
+char *keep(THD *thd, const std::string &text) { return thd_strmake(thd, text.data(), text.size()); }
+
+// The list is made anew in the statement's memory, since its length is not known before.
+int show_all(THD *thd, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type) {
+  const Numbers numbers = collect();
+  const size_t count = numbers.counts.size() + numbers.texts.size();
+  auto *list = static_cast<st_mysql_show_var *>(thd_calloc(thd, (count + 1) * sizeof(st_mysql_show_var)));
+  auto *values = static_cast<unsigned long long *>(thd_alloc(thd, (count + 1) * sizeof(unsigned long long)));
+  if (list == nullptr || values == nullptr) return 1;
+  size_t at = 0;
+  for (const auto &[name, value] : numbers.counts) {
+    values[at] = value;
+    list[at].name = keep(thd, name);
+    list[at].value = reinterpret_cast<char *>(&values[at]);
+    list[at++].type = SHOW_ULONGLONG;
+  }
+  for (const auto &[name, value] : numbers.texts) {
+    list[at].name = keep(thd, name);
+    list[at].value = keep(thd, value);
+    list[at++].type = SHOW_CHAR;
+  }
+  variable->type = SHOW_ARRAY;
+  variable->value = reinterpret_cast<char *>(list);
+  return 0;
+}
+
+st_mysql_show_var variables[] = {SHOW_FUNC_ENTRY("Atoll", &show_all), {nullptr, nullptr, SHOW_UNDEF}};
+
+// ---- SHOW ENGINE ATOLL STATUS -------------------------------------------------------------------
+
+const char *mode_name(txn::LockMode mode) { return mode == txn::LockMode::kShared ? "shared" : "exclusive"; }
+
+void describe_bucket(const Instance &running, std::ostream &text) {
+  Numbers numbers;
+  add_store(running, &numbers);
+  text << "BUCKET\n";
+  for (const auto &[name, value] : numbers.texts) text << "  " << name << ' ' << value << '\n';
+  for (const auto &[name, value] : numbers.counts) text << "  " << name << ' ' << value << '\n';
+}
+
+void describe_transactions(const Instance &running, std::ostream &text) {
+  text << "TRANSACTIONS\n";
+  size_t listed = 0;
+  const std::vector<txn::TransactionInfo> transactions = running.transactions->list();
+  for (const txn::TransactionInfo &info : transactions) {
+    if (++listed > kListedMax) break;
+    text << "  transaction " << info.id << ": " << info.locks << " locks, " << info.writes << " writes"
+         << (info.prepared ? ", prepared" : "") << '\n';
+  }
+  if (listed > kListedMax)
+    text << "  (" << transactions.size() << " in all; see INFORMATION_SCHEMA.ATOLL_TRX)\n";
+}
+
+void describe_waits(const Instance &running, std::ostream &text) {
+  text << "LOCK WAITS\n";
+  size_t listed = 0;
+  for (const txn::LockInfo &lock : running.transactions->locks()->list()) {
+    if (!lock.waiting || ++listed > kListedMax) continue;
+    text << "  transaction " << lock.transaction_id << " waits " << lock.waited_ms << " ms for transaction "
+         << lock.blocking_transaction_id << " (" << mode_name(lock.mode) << ", family " << lock.family_id
+         << ")\n";
+  }
+  const std::string deadlock = running.transactions->locks()->last_deadlock();
+  if (!deadlock.empty()) text << "LATEST DEADLOCK\n" << deadlock << '\n';
+}
+
+}  // namespace
+
+st_mysql_show_var *status_variables() { return variables; }
+
+std::string engine_status_text() {
+  std::ostringstream text;
+  Instance *running = instance();
+  if (running == nullptr) {
+    text << "NOT RUNNING\n  " << ready().message() << '\n';
+    return text.str();
+  }
+  describe_bucket(*running, text);
+  describe_transactions(*running, text);
+  describe_waits(*running, text);
+  const Status background = running->database->background_error();
+  if (!background.ok()) text << "BACKGROUND ERROR\n  " << background.message() << '\n';
+  text << "DATABASE\n" << running->database->describe() << '\n';
+  return text.str();
+}
+
+}  // namespace atoll::plugin

@@ -1,0 +1,286 @@
+// See sysvars.h. The comment of each variable is what `mariadbd --help --verbose` shows.
+#include "handler/server.h"
+
+#include <mysql/plugin.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include <unistd.h>
+
+#include "plugin/instance.h"
+#include "plugin/sysvars.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr unsigned long long kMiB = 1024ULL * 1024;
+constexpr unsigned long long kGiB = 1024 * kMiB;
+constexpr char kMask[] = "*****";
+
+// Positions in durability_names; the first three are ATOLL_DURABILITY_*.
+constexpr unsigned long kDurabilityAuto = 3;
+const char *durability_names[] = {"local", "async", "sync", "auto", nullptr};
+TYPELIB durability_typelib = {array_elements(durability_names) - 1, "", durability_names, nullptr};
+
+// Positions are lsm::Algorithm.
+const char *compression_names[] = {"none", "lz4", "zstd", "zlib", nullptr};
+TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names, nullptr};
+
+char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value;
+unsigned long long cache_size_value, block_cache_size_value, lag_max_bytes_value;
+unsigned long durability_value, compression_value;
+unsigned int lag_max_ms_value, lag_wait_timeout_value, request_timeout_value, flush_log_value,
+    compression_level_value;
+char take_over_value, read_only_value;
+
+// Set once by take_settings(): what `auto` stands for.
+unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
+
+// A quarter of the memory, 128 MiB to 1 GiB: a server has other caches too.
+unsigned long long default_block_cache_size() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_size <= 0) return 256 * kMiB;
+  const unsigned long long quarter = static_cast<unsigned long long>(pages) * page_size / 4;
+  return std::clamp(quarter / kMiB * kMiB, 128 * kMiB, kGiB);
+}
+
+// All cores up to 8: beyond, one scan would take the server from everybody else.
+unsigned int default_scan_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
+
+void update_store_limits() {
+  Instance *running = instance();
+  if (running == nullptr || running->store == nullptr) return;
+  atoll_store_set_durability(running->store, durability(), lag_ms_max(), lag_bytes_max());
+}
+
+void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
+  Instance *running = instance();
+  if (running != nullptr && running->store != nullptr)
+    atoll_store_set_cache_bytes(running->store, cache_bytes());
+}
+
+void update_block_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
+  if (instance() != nullptr) instance()->database->set_block_cache_bytes(block_cache_bytes());
+}
+
+void update_durability(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  const unsigned long chosen = *static_cast<const unsigned long *>(value);
+  *static_cast<unsigned long *>(variable) = chosen == kDurabilityAuto ? automatic_durability : chosen;
+  update_store_limits();
+}
+
+void update_lag_ms(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned int *>(variable) = *static_cast<const unsigned int *>(value);
+  update_store_limits();
+}
+
+void update_lag_bytes(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
+  update_store_limits();
+}
+
+// ---- The bucket: read at start ----
+
+MYSQL_SYSVAR_STR(url, url_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Where the tables live: file:///absolute/directory or s3://bucket/prefix. "
+                 "Default: file:// in the directory atoll_bucket of the data directory",
+                 nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_endpoint, endpoint_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "S3 server: host:port or http(s)://host:port. Default: the provider's own for the region",
+                 nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_region, region_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Region of the bucket. Default: us-east-1", nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_access_key, access_key_value,
+                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Access key, shown masked. Default: credentials of the environment, the profile or the role",
+                 nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_secret_key, secret_key_value,
+                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Secret key that belongs to atoll_s3_access_key, shown masked", nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_session_token, session_token_value,
+                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Token of temporary credentials, shown masked", nullptr, nullptr, "");
+MYSQL_SYSVAR_BOOL(
+    take_over, take_over_value, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+    "At start, take the bucket from another server that is still running: that one turns read-only. "
+    "OFF: refuse to start while another server owns the bucket",
+    nullptr, nullptr, 0);
+MYSQL_SYSVAR_UINT(request_timeout, request_timeout_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                  "Seconds one request to the bucket may take, first byte to last, before it is repeated",
+                  nullptr, nullptr, 30, 1, 600, 0);
+
+// ---- Durability ----
+
+MYSQL_SYSVAR_ENUM(
+    durability, durability_value, PLUGIN_VAR_RQCMDARG,
+    "What COMMIT promises. local: on local disk. async: on local disk, and in the bucket within "
+    "atoll_lag_max_ms and atoll_lag_max_bytes, beyond which commits wait. sync: in the bucket. "
+    "auto: local with a file:// bucket, async otherwise",
+    nullptr, update_durability, kDurabilityAuto, &durability_typelib);
+MYSQL_SYSVAR_UINT(lag_max_ms, lag_max_ms_value, PLUGIN_VAR_RQCMDARG,
+                  "Milliseconds the bucket may stay behind local commits with atoll_durability=async",
+                  nullptr, update_lag_ms, 2000, 100, 3600000, 0);
+MYSQL_SYSVAR_ULONGLONG(lag_max_bytes, lag_max_bytes_value, PLUGIN_VAR_RQCMDARG,
+                       "Bytes of log the bucket may stay behind local commits with atoll_durability=async",
+                       nullptr, update_lag_bytes, 64 * kMiB, kMiB, 1024 * kGiB, 0);
+MYSQL_SYSVAR_UINT(
+    lag_wait_timeout, lag_wait_timeout_value, PLUGIN_VAR_RQCMDARG,
+    "Seconds a commit or DDL statement waits for a bucket that lags too much before it reports so", nullptr,
+    nullptr, 300, 1, 86400, 0);
+MYSQL_SYSVAR_UINT(
+    flush_log_at_trx_commit, flush_log_value, PLUGIN_VAR_RQCMDARG,
+    "1: sync the local log at each commit. 0 and 2: write it at each commit, sync it each second", nullptr,
+    nullptr, 1, 0, 2, 0);
+MYSQL_SYSVAR_BOOL(read_only, read_only_value, PLUGIN_VAR_OPCMDARG,
+                  "Refuse every change of ATOLL tables, for all users", nullptr, nullptr, 0);
+
+// ---- Memory, disk, processors ----
+
+MYSQL_SYSVAR_ULONGLONG(
+    cache_size, cache_size_value, PLUGIN_VAR_RQCMDARG,
+    "Bytes of local disk that may hold copies of what the bucket holds (not used with file://)", nullptr,
+    update_cache_size, 10 * kGiB, 16 * kMiB, 1ULL << 50, kMiB);
+MYSQL_SYSVAR_ULONGLONG(
+    block_cache_size, block_cache_size_value, PLUGIN_VAR_RQCMDARG,
+    "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, at most 1 GiB", nullptr,
+    update_block_cache_size, default_block_cache_size(), 8 * kMiB, 1ULL << 44, kMiB);
+MYSQL_SYSVAR_ENUM(compression, compression_value, PLUGIN_VAR_RQCMDARG,
+                  "Compression of tables created without the COMPRESSION option: none, lz4, zstd or zlib",
+                  nullptr, nullptr, static_cast<unsigned long>(lsm::Algorithm::kZstd), &compression_typelib);
+MYSQL_SYSVAR_UINT(compression_level, compression_level_value, PLUGIN_VAR_RQCMDARG,
+                  "Level of atoll_compression: 1 to 22 for zstd, 1 to 9 for zlib; 0: the algorithm's default",
+                  nullptr, nullptr, 0, 0, 22, 0);
+
+// ---- Per session ----
+
+MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
+                   "Seconds to wait for a row lock before the statement fails. 0: do not wait", nullptr,
+                   nullptr, 50, 0, 1073741824, 0);
+MYSQL_THDVAR_BOOL(
+    snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+    "A transaction that would change a row which another one changed after its snapshot fails with a "
+    "deadlock error, instead of changing the newest version",
+    nullptr, nullptr, 0);
+MYSQL_THDVAR_UINT(
+    scan_threads, PLUGIN_VAR_RQCMDARG,
+    "Threads that may work on one scan or index build. Default: processor cores, at most 8. 1: serial",
+    nullptr, nullptr, default_scan_threads(), 1, 64, 0);
+
+st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
+                                 MYSQL_SYSVAR(s3_endpoint),
+                                 MYSQL_SYSVAR(s3_region),
+                                 MYSQL_SYSVAR(s3_access_key),
+                                 MYSQL_SYSVAR(s3_secret_key),
+                                 MYSQL_SYSVAR(s3_session_token),
+                                 MYSQL_SYSVAR(take_over),
+                                 MYSQL_SYSVAR(request_timeout),
+                                 MYSQL_SYSVAR(durability),
+                                 MYSQL_SYSVAR(lag_max_ms),
+                                 MYSQL_SYSVAR(lag_max_bytes),
+                                 MYSQL_SYSVAR(lag_wait_timeout),
+                                 MYSQL_SYSVAR(flush_log_at_trx_commit),
+                                 MYSQL_SYSVAR(read_only),
+                                 MYSQL_SYSVAR(cache_size),
+                                 MYSQL_SYSVAR(block_cache_size),
+                                 MYSQL_SYSVAR(compression),
+                                 MYSQL_SYSVAR(compression_level),
+                                 MYSQL_SYSVAR(lock_wait_timeout),
+                                 MYSQL_SYSVAR(snapshot_isolation),
+                                 MYSQL_SYSVAR(scan_threads),
+                                 nullptr};
+
+std::string text_of(const char *value) { return value == nullptr ? std::string() : std::string(value); }
+
+// Replaces a string variable's value. Requires: plugin init, before anybody can read it.
+void show_as(char **variable, const std::string &value) {
+  my_free(*variable);
+  *variable = my_strdup(PSI_INSTRUMENT_ME, value.c_str(), MYF(MY_WME));
+}
+
+std::string take_secret(char **variable) {
+  std::string secret = text_of(*variable);
+  if (!secret.empty()) {
+    std::fill_n(*variable, secret.size(), '\0');
+    show_as(variable, kMask);
+  }
+  return secret;
+}
+
+std::string data_directory() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::canonical(mysql_real_data_home, error);
+  return error ? std::string(mysql_real_data_home) : path.string();
+}
+
+}  // namespace
+
+st_mysql_sys_var **system_variables() { return variables; }
+
+Settings take_settings() {
+  Settings settings;
+  const std::string data_dir = data_directory();
+  settings.base_dir = data_dir + "/#atoll";
+  settings.url = text_of(url_value);
+  if (settings.url.empty()) settings.url = "file://" + data_dir + "/atoll_bucket";
+  show_as(&url_value, settings.url);
+  settings.is_local_bucket = settings.url.starts_with("file://");
+  settings.endpoint = text_of(endpoint_value);
+  settings.region = text_of(region_value);
+  settings.access_key = take_secret(&access_key_value);
+  settings.secret_key = take_secret(&secret_key_value);
+  settings.session_token = take_secret(&session_token_value);
+  settings.take_over = take_over_value != 0;
+  automatic_durability = settings.is_local_bucket ? ATOLL_DURABILITY_LOCAL : ATOLL_DURABILITY_ASYNC;
+  if (durability_value == kDurabilityAuto) durability_value = automatic_durability;
+  return settings;
+}
+
+void forget_secrets(Settings *settings) {
+  for (std::string *secret : {&settings->access_key, &settings->secret_key, &settings->session_token}) {
+    std::fill(secret->begin(), secret->end(), '\0');
+    secret->clear();
+  }
+}
+
+std::string bucket_beside_databases(const Settings &settings) {
+  if (!settings.is_local_bucket) return {};
+  const std::filesystem::path bucket(settings.url.substr(std::string("file://").size()));
+  const std::filesystem::path data_dir = std::filesystem::path(settings.base_dir).parent_path();
+  return bucket.parent_path() == data_dir ? bucket.filename().string() : std::string();
+}
+
+uint64_t cache_bytes() { return cache_size_value; }
+uint64_t block_cache_bytes() { return block_cache_size_value; }
+uint8_t durability() { return static_cast<uint8_t>(durability_value); }
+uint32_t lag_ms_max() { return lag_max_ms_value; }
+uint64_t lag_bytes_max() { return lag_max_bytes_value; }
+uint32_t lag_wait_timeout_ms() { return lag_wait_timeout_value * 1000; }
+uint32_t request_timeout_ms() { return request_timeout_value * 1000; }
+bool is_read_only() { return read_only_value != 0; }
+
+unsigned long lock_wait_timeout_s(void *thd) {
+  THD *session = static_cast<THD *>(thd);
+  const unsigned long own = THDVAR(session, lock_wait_timeout);
+  return session == nullptr ? own : std::min<unsigned long>(own, session->variables.lock_wait_timeout);
+}
+
+bool flush_at_commit() { return flush_log_value == 1; }
+
+bool snapshot_isolation(void *thd) { return THDVAR(static_cast<THD *>(thd), snapshot_isolation) != 0; }
+
+unsigned long scan_threads(void *thd) { return THDVAR(static_cast<THD *>(thd), scan_threads); }
+
+lsm::Compression default_compression() {
+  lsm::Compression compression;
+  compression.algorithm = static_cast<lsm::Algorithm>(compression_value);
+  const int level = static_cast<int>(compression_level_value);
+  if (compression.algorithm == lsm::Algorithm::kZstd) compression.level = level;
+  if (compression.algorithm == lsm::Algorithm::kZlib) compression.level = std::min(level, 9);
+  return compression;
+}
+
+}  // namespace atoll::plugin
