@@ -1,0 +1,107 @@
+"""Fixtures of the reliability tests: scratch places, servers, buckets. Run with `make test`.
+
+When a test fails, the end of each of its servers' error logs is part of the report.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from harness import paths
+from harness.objectstores import Minio, ObjectStore
+from harness.process import discard, exit_cleanly_on_signals, scratch_directory, stop_everything
+from harness.proxy import FaultProxy
+from harness.server import Server, s3_options
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    exit_cleanly_on_signals()
+    config.addinivalue_line("markers", "no_plugin: runs without the built engine")
+
+
+def pytest_unconfigure() -> None:
+    stop_everything()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    needs_plugin = [item for item in items if item.get_closest_marker("no_plugin") is None]
+    if needs_plugin and not paths.plugin().exists():
+        pytest.exit(f"{paths.plugin()} does not exist: run `make build` first", returncode=3)
+
+
+class Lab:
+    """One test's servers and buckets; all end with the test."""
+
+    def __init__(self, home: Path):
+        self.home = home
+        self.servers: list[Server] = []
+        self._stores: list[ObjectStore] = []
+        self._proxies: list[FaultProxy] = []
+
+    def server(self, name: str = "server", /, **options: object) -> Server:
+        """Makes a server, not started; options as on the command line."""
+        server = Server(self.home / name, options)
+        self.servers.append(server)
+        return server
+
+    def store(self, kind: type[ObjectStore] = Minio, name: str = "store") -> ObjectStore:
+        store = kind(self.home / name)
+        self._stores.append(store)
+        return store.start()
+
+    def proxy(self, store: ObjectStore) -> FaultProxy:
+        proxy = FaultProxy(store.endpoint)
+        self._proxies.append(proxy)
+        return proxy
+
+    def s3_server(
+        self, store: ObjectStore, name: str = "server", /, endpoint: str = "", **options: object
+    ) -> Server:
+        """Makes a server whose data is in `store`, by way of `endpoint` (a proxy's) if given."""
+        wanted = s3_options(endpoint or store.endpoint, store.bucket, store.credentials)
+        return self.server(name, **{**wanted, **options})
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.kill()
+        for proxy in self._proxies:
+            proxy.stop()
+        for store in self._stores:
+            store.kill()
+
+    def logs(self) -> str:
+        return "\n".join(f"---- {server.home.name} ----\n{server.log_tail(4000)}" for server in self.servers)
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    laboratory = Lab(scratch_directory("test"))
+    yield laboratory
+    laboratory.close()
+    if request.node.stash.get(_FAILED, False):
+        print(laboratory.logs())
+        kept = paths.BUILD / "test-failures" / request.node.name
+        shutil.rmtree(kept, ignore_errors=True)
+        for server in laboratory.servers:
+            if server.error_log_path.exists():
+                kept.mkdir(parents=True, exist_ok=True)
+                shutil.copy(server.error_log_path, kept / f"{server.home.name}.log")
+    discard(laboratory.home)
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    report = yield
+    if call.when == "call":
+        item.stash[_FAILED] = report.failed
+    return report
