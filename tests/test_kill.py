@@ -85,11 +85,7 @@ class KillTest:
         definitions = ddl_load.read_state(self.server)
         steps = ddl_load.matching_numbers(self.ddl_ledger, definitions)
         if not steps:
-            near = self.ddl_ledger.state_at(self.ddl_ledger.last_acked())
-            kind = self.ddl_ledger.entries[-1].kind if self.ddl_ledger.entries else "none"
-            raise LedgerError(
-                f"tables after DDL match no step (last sent: {kind}): {explain(near, definitions)}"
-            )
+            raise LedgerError(ddl_load.nearest(self.ddl_ledger, definitions))
         step = self._matching_step(found, steps, from_bucket)
         self._verify_content(found)
         self.acked += sum(ledger.last_acked() - ledger.base_number for ledger in self.ledgers.values())

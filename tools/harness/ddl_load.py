@@ -9,7 +9,7 @@ import time
 
 import pymysql
 
-from harness.ledger import ClientLedger, Entry
+from harness.ledger import ClientLedger, Entry, differences_count, explain
 from harness.server import Server
 from harness.workload import CONNECTION_LOST
 
@@ -145,3 +145,14 @@ def matching_numbers(ledger: ClientLedger, found: dict) -> list[int]:
     """Returns the step numbers after which the model looks as found."""
     return [number for number in range(ledger.base_number, ledger.last_sent() + 1)
             if ledger.state_at(number) == found]  # fmt: skip
+
+
+def nearest(ledger: ClientLedger, found: dict) -> str:
+    """Returns what separates the content found from the step that is most like it."""
+    numbers = range(ledger.base_number, ledger.last_sent() + 1)
+    number = min(numbers, key=lambda number: differences_count(ledger.state_at(number), found))
+    steps = ", ".join(f"{entry.number} {entry.kind}" for entry in ledger.entries)
+    return (
+        f"tables after DDL match no step; nearest is {number}: {explain(ledger.state_at(number), found)}; "
+        f"verified earlier {ledger.base_number}, acknowledged {ledger.last_acked()}, sent: {steps}"
+    )

@@ -120,6 +120,16 @@ def _acked_at(entry: Entry) -> float:
 
 def explain(expected: dict, found: dict) -> str:
     """Returns the first few differences between two states (dicts of dicts)."""
+    lines = _differences(expected, found)
+    return "; ".join(lines[:8]) + (f"; and {len(lines) - 8} more" if len(lines) > 8 else "")
+
+
+def differences_count(expected: dict, found: dict) -> int:
+    """Returns how many values of two states (dicts of dicts) differ."""
+    return len(_differences(expected, found))
+
+
+def _differences(expected: dict, found: dict) -> list[str]:
     lines = []
     for table in sorted(set(expected) | set(found)):
         want, have = expected.get(table, {}), found.get(table, {})
@@ -131,4 +141,4 @@ def explain(expected: dict, found: dict) -> str:
         for key in sorted(set(want) | set(have), key=str):
             if want.get(key) != have.get(key):
                 lines.append(f"{table}[{key}]: expected {want.get(key)!r}, found {have.get(key)!r}")
-    return "; ".join(lines[:8]) + (f"; and {len(lines) - 8} more" if len(lines) > 8 else "")
+    return lines

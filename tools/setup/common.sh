@@ -75,8 +75,8 @@ provide() {
 # version_at_least HAVE WANT
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# The Debian version of the installed server, for example 1:10.11.18-0+deb12u1; empty when there is none.
-installed_server() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' mariadb-server-core 2>/dev/null | sed -n 's/^installed //p'; }
+# The Debian version of the installed server, for example 1:10.11.18-0+deb12u1; empty when there is none (which is no failure).
+installed_server() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' mariadb-server-core 2>/dev/null | sed -n 's/^installed //p' || true; }
 
 # 1:10.11.18-0+deb12u1 -> 10.11.18-0+deb12u1 (a name for files)
 without_epoch() { printf '%s' "${1#*:}"; }
