@@ -21,6 +21,8 @@ while [ $# -gt 0 ]; do
   shift
 done
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$build/cargo}
+# Objects of another work tree are good here too.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ATOLL_ROOT} CCACHE_NOHASHDIR=1
 
 check_setup() {
   [ -f "$build/setup.env" ] || die "this machine is not set up" "run: make setup"

@@ -125,6 +125,9 @@ void atoll_store_current_set(atoll_store *store, uint64_t number);
 /* A MANIFEST edit that later WAL bytes depend on (family created or dropped, files ingested) has been
  * made: WAL shipped from now on is replayed only over a root that contains it (gate G8). */
 void atoll_store_note_ddl(atoll_store *store);
+/* Called before a MANIFEST edit that removes data (family dropped, files of a range deleted) which WAL bytes
+ * appended earlier ceased to name: no root with that edit is published before those bytes (gate G2). */
+void atoll_store_note_drop(atoll_store *store);
 
 void atoll_store_wal_created(atoll_store *store, uint64_t number);
 /* The WAL `number` now has `length` bytes, not necessarily durable. */

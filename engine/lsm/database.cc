@@ -106,7 +106,7 @@ Status DatabaseImpl::open_main() {
   settings.log = options_.log;
   families_ = std::make_unique<FamilyRegistry>(base(Side::kMain), &parts_, std::move(settings));
   families_->adopt(handles);
-  reclaim_ = std::make_unique<RangeReclaim>(base(Side::kMain));
+  reclaim_ = std::make_unique<RangeReclaim>(base(Side::kMain), options_.store);
   idle_flush_ = std::make_unique<IdleFlush>(
       base(Side::kMain), [this] { return families_->live(); }, IdleFlush::Settings());
   return open_fixed_families();

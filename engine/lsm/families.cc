@@ -240,6 +240,7 @@ void FamilyRegistry::drop_queued(Lock *lock) {
 // An error may mean that only the OPTIONS file failed (P3). Asking again tells: a family that is gone
 // already is refused as invalid.
 bool FamilyRegistry::drop_now(FamilyImpl *family) {
+  if (settings_.store != nullptr) atoll_store_note_drop(settings_.store);
   rocksdb::Status status = db_->DropColumnFamily(family->handle());
   if (!status.ok()) status = db_->DropColumnFamily(family->handle());
   if (status.ok() || status.IsInvalidArgument()) {

@@ -12,7 +12,8 @@ constexpr auto kPause = std::chrono::milliseconds(200);
 
 }  // namespace
 
-RangeReclaim::RangeReclaim(rocksdb::DB *db) : db_(db), thread_([this] { run(); }) {}
+RangeReclaim::RangeReclaim(rocksdb::DB *db, atoll_store *store)
+    : db_(db), store_(store), thread_([this] { run(); }) {}
 
 RangeReclaim::~RangeReclaim() { stop(); }
 
@@ -69,6 +70,7 @@ void RangeReclaim::reclaim(const Job &job) {
   const rocksdb::Slice begin(job.begin);
   const rocksdb::Slice end(job.end);
   rocksdb::ColumnFamilyHandle *handle = job.family->handle();
+  if (store_ != nullptr) atoll_store_note_drop(store_);
   // Files wholly inside the range go without being read. No reader can be in them: the catalog stopped
   // naming the range before it was deleted.
   (void)rocksdb::DeleteFilesInRange(db_, handle, &begin, &end, false);

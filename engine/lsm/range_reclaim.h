@@ -19,7 +19,8 @@ namespace atoll::lsm {
 
 class RangeReclaim {
  public:
-  explicit RangeReclaim(rocksdb::DB *db);
+  // `store`: null without a bucket.
+  RangeReclaim(rocksdb::DB *db, atoll_store *store);
   ~RangeReclaim();
 
   // [begin, end) of `family` is covered by a range tombstone that is already written.
@@ -36,6 +37,7 @@ class RangeReclaim {
   void reclaim(const Job &job);
 
   rocksdb::DB *const db_;
+  atoll_store *const store_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::list<Job> jobs_;

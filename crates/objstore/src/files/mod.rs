@@ -264,6 +264,11 @@ impl Files {
         Ok(FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone()))
     }
 
+    /// Whether objects wait for a root that does not name them.
+    pub fn has_garbage(&self) -> bool {
+        !self.state.lock().garbage.is_empty()
+    }
+
     /// The live files now.
     pub fn snapshot(&self) -> FilesSnapshot {
         let state = self.state.lock();

@@ -88,6 +88,56 @@ fn without_gate_g2_half_a_transaction_comes_back() {
     }
 }
 
+/// Shows that gate G2 reaches into the newest WAL when data leaves the MANIFEST that a commit there ceased to name.
+#[test]
+fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
+    for is_noted in [true, false] {
+        let bucket = Bucket::in_memory();
+        let dir = scratch();
+        let mut model = Model::default();
+        let config = config(dir.path(), "owner:1", Durability::Local);
+        let mut db = Db::open(open_store(&config, &bucket, quick()).unwrap(), dir.path(), true);
+        db.store.publish(WAIT).unwrap();
+        let before = db.store.shared().published_slot();
+        db.commit(&mut model, 0b11, 1, 10);
+        db.drop_data(is_noted);
+        db.create_family(2); // The bytes in front of this are in a chunk of their own, see `next_mark`.
+        db.commit(&mut model, 0b11, 2, 20);
+        let deadline = Instant::now() + WAIT;
+        while db.store.shared().published_slot() == before || db.store.shared().is_dirty() {
+            assert!(Instant::now() < deadline, "no root was published");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        lose(db, dir.path());
+        let heir = Db::open(open_store(&config, &bucket, quick()).unwrap(), dir.path(), true);
+        heir.check(&model, "G2");
+        assert_eq!(heir.last_seq > 0, is_noted, "the dropping commit, noted {is_noted}");
+        crash(heir);
+    }
+}
+
+/// Files given up while nothing else happens take their objects with them.
+#[test]
+fn an_idle_database_deletes_the_objects_of_removed_files() {
+    let bucket = Bucket::in_memory();
+    let dir = scratch();
+    let mut model = Model::default();
+    let mut db = fresh(&bucket, dir.path(), Durability::Local);
+    db.commit(&mut model, 0b11, 1, 10);
+    db.flush(0, true);
+    db.store.publish(WAIT).unwrap();
+    let count = || block(bucket.list(names::FILE_DIR, None)).unwrap().len();
+    let before = count();
+    let (number, _) = db.store.files().list()[0];
+    db.store.files().remove_file(number).unwrap();
+    let deadline = Instant::now() + WAIT;
+    while count() == before {
+        assert!(Instant::now() < deadline, "the object of file {number} stays in the bucket");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    crash(db);
+}
+
 /// Durability `local` publishes by itself; wait until a root names a table file.
 fn wait_for_root_with_file(db: &Db) -> u64 {
     let deadline = Instant::now() + WAIT;

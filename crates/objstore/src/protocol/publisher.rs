@@ -3,7 +3,7 @@
 //! ```text
 //! snapshot under the lock: MANIFEST number and length, DDL number, table files, WALs, gate position
 //! G1  wait until every table file of the snapshot is in the bucket
-//! G2  wait until every WAL below the newest is shipped
+//! G2  wait until every WAL below the newest is shipped, and the newest as far as it ceased to name dropped data
 //!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
 //!     write ATOLL_FILES and ATOLL locally (D2)
 //!     create root/E/S+1                   the commit point of the bucket
@@ -75,9 +75,9 @@ struct Published {
 
 /// How one attempt ended.
 enum Step {
-    /// A root was published.
+    /// The newest root says what the snapshot says.
     Published,
-    /// The bucket is up to date already, or this process was fenced.
+    /// This process was fenced.
     Done,
     /// RocksDB moved on; take a new snapshot at once.
     Again,
@@ -164,7 +164,9 @@ impl Publisher {
         let shared = &self.shared;
         let mut state = shared.lock();
         let is_asked = state.publish_asked > state.publish_done;
-        let is_time = state.dirty_since.is_some() && state.is_open_for(shared.tuning.settle_after_open);
+        // Files may be given up without a MANIFEST edit; their objects leave with a root that does not name them.
+        let has_news = state.dirty_since.is_some() || shared.files.has_garbage();
+        let is_time = has_news && state.is_open_for(shared.tuning.settle_after_open);
         if !is_asked && !is_time {
             return None;
         }
@@ -187,7 +189,8 @@ impl Publisher {
         Some(snapshot)
     }
 
-    /// The position to wait for (G2). WALs that are gone already are given up, before the DDL number is read.
+    /// The position to wait for (G2): all WALs below the newest, and what ceased to name dropped data. WALs that are
+    /// gone already are given up, before the DDL number is read.
     fn gate(&self, state: &mut State) -> u64 {
         if !self.shared.tuning.gate_wal {
             return 0;
@@ -198,13 +201,13 @@ impl Publisher {
                 self.shared.note_ddl(state, position);
             }
         }
-        gate
+        gate.max(state.drop_noted)
     }
 
     async fn publish(&mut self, snapshot: &Snapshot) -> Result<Step> {
         if self.is_unchanged(snapshot) {
             self.finish(snapshot);
-            return Ok(Step::Done);
+            return Ok(Step::Published);
         }
         // Gate G1.
         let UploadedFiles::Complete(files) = self.shared.files.wait_uploaded(&snapshot.files).await? else {

@@ -83,6 +83,8 @@ pub(crate) struct State {
     pub(crate) publish_done: u64,
     /// Somebody waits for the WAL up to this position.
     pub(crate) ship_wanted: u64,
+    /// Gate G2: WAL up to here must be in the bucket before the next root, see [`super::store::Store::note_drop`].
+    pub(crate) drop_noted: u64,
     /// Since when something is unpublished.
     pub(crate) dirty_since: Option<Instant>,
     pub(crate) closing: bool,
@@ -134,6 +136,7 @@ impl State {
             publish_asked: 0,
             publish_done: 0,
             ship_wanted: 0,
+            drop_noted: 0,
             dirty_since: None,
             closing: false,
             fenced: None,

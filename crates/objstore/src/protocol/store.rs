@@ -170,6 +170,14 @@ impl Store {
         self.shared.note_ddl(&mut state, position);
     }
 
+    /// Data that nothing names any more, by WAL bytes appended before this call, is about to leave the MANIFEST.
+    ///
+    /// A root without the data waits for those bytes (gate G2): otherwise a restore would find it named and gone.
+    pub fn note_drop(&self) {
+        let mut state = self.shared.lock();
+        state.drop_noted = state.wal.position();
+    }
+
     /// RocksDB has created WAL `number`.
     pub fn wal_created(&self, number: u64) {
         let mut state = self.shared.lock();

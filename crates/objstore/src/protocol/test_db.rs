@@ -183,6 +183,15 @@ impl Db {
         self.store.note_ddl();
     }
 
+    /// Data that the last commit ceased to name leaves the MANIFEST; only that it changes matters here.
+    pub(crate) fn drop_data(&mut self, is_noted: bool) {
+        if is_noted {
+            self.store.note_drop();
+        }
+        let min = self.min_wal();
+        self.edit(&format!("wal {min}"));
+    }
+
     pub(crate) fn current_manifest(&self) -> u64 {
         self.manifest.0
     }

@@ -84,6 +84,12 @@ pub(crate) struct WalTable {
 /// Marks kept; beyond that every other one is dropped, which makes ages coarser and never younger.
 const MARKS_MAX: usize = 4096;
 
+/// The first mark behind `position`: no piece reaches over one, so that bytes in front of it, which a root of now may
+/// need (G2), do not get the DDL number of those behind it.
+fn next_mark(marks: &[(u64, u64)], position: u64) -> u64 {
+    marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark > position).min().unwrap_or(u64::MAX)
+}
+
 impl WalTable {
     /// The table of a fresh epoch: everything needs its first root, DDL number 1.
     pub(crate) fn new() -> Self {
@@ -217,6 +223,7 @@ impl WalTable {
             let may_sync = !grows || wanted > base + wal.synced_bytes;
             let durable = if may_sync { wal.appended_bytes } else { wal.synced_bytes };
             let end = durable.min(until.max(wanted).saturating_sub(base));
+            let end = end.min(next_mark(&self.ddl_marks, base + wal.cut_bytes) - base);
             if end <= wal.cut_bytes {
                 return None;
             }
