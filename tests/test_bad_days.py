@@ -346,10 +346,6 @@ def test_short_outage_of_the_bucket_does_not_fail_alter(lab):
     drained(case.server)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="objects of a cut-off ALTER go only with the next flush: nothing publishes a root while the server is idle",
-)
 def test_alter_can_be_killed_while_the_bucket_is_away(lab):
     """It may end by itself after atoll_lag_wait_timeout; if it waits on, KILL must end it, bucket or not."""
     case = InterruptedAlter(lab, atoll_lag_wait_timeout=5, atoll_request_timeout=3)

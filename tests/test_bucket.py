@@ -285,10 +285,6 @@ def test_file_bucket_outside_the_data_directory_recovers(lab):
     check_everything(server, digests)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="objects of a dropped table go only with the next flush: nothing publishes a root while the server is idle",
-)
 def test_dropped_table_leaves_the_bucket(lab):
     store = lab.store(Minio)
     server = lab.s3_server(store).start()

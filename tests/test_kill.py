@@ -3,7 +3,8 @@ Method: seeded rounds of mixed load (five writers, one of them DDL) ended by kil
         from local disk, every tenth from the bucket alone with the data directory deleted; the content is
         compared with a ledger kept outside the server. The second half runs with the binary log on.
 
-ATOLL_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run.
+ATOLL_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run, ATOLL_KILL_BUCKET_EVERY how often the
+bucket alone is what is left.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import time
 
 from harness import ddl_load, workload
 from harness.ledger import ClientLedger, LedgerError, check_bucket, check_local, explain
+from harness.process import wait_until
 from harness.server import Server
 
 ROUNDS = int(os.environ.get("ATOLL_KILL_ROUNDS", "100"))
 SEED = int(os.environ.get("ATOLL_KILL_SEED", str(random.randrange(1 << 30))))
-BUCKET_EVERY = 10
+BUCKET_EVERY = int(os.environ.get("ATOLL_KILL_BUCKET_EVERY", "10"))
 LAG_MAX_MS = 500
 WRITERS = 4
 BINLOG = {"log-bin": "binlog", "sync-binlog": 1, "server-id": 1}
@@ -78,7 +80,14 @@ class KillTest:
         for client in clients:
             client.start()
         time.sleep(self.random.uniform(0.2, 1.6))
+        # Until this server acknowledges something, the bucket may still lack what the one before it left behind.
+        wait_until(self._anything_acked, 30, "a transaction to be acknowledged", 0.01)
         workload.kill_under(self.server, clients)
+
+    def _anything_acked(self) -> bool:
+        return any(
+            ledger.last_acked() > ledger.base_number for ledger in [*self.ledgers.values(), self.ddl_ledger]
+        )
 
     def _verify(self, from_bucket: bool) -> None:
         found = {name: workload.read_number(self.server, name) for name in self.ledgers}

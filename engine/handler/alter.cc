@@ -16,6 +16,7 @@ using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 namespace catalog = atoll::catalog;
+namespace lsm = atoll::lsm;
 
 namespace {
 
@@ -168,7 +169,7 @@ void IndexBuild::open_streams() {
     atoll::lsm::BulkLoad::UniqueLength length;
     if (layout_.index(i).unique)
       length = [this, i](std::string_view key) { return layout_.unique_length(i, key); };
-    streams_.emplace_back(i, load_->add_stream(false, length));
+    streams_.emplace_back(i, load_->add_stream(false, length, lsm::StreamKind::kIndexEntries));
   }
 }
 

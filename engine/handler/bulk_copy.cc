@@ -67,13 +67,16 @@ Status BulkCopy::start_ingestion() {
 void BulkCopy::open_streams() {
   streams_.assign(1 + layout_->index_count(), 0);
   // Rows of a table without a primary key come in order; others are copied in the source's order.
-  streams_[0] = load_->add_stream(layout_->hidden_primary(), [](std::string_view key) { return key.size(); });
+  const bool hidden = layout_->hidden_primary();
+  streams_[0] = load_->add_stream(
+      hidden, [](std::string_view key) { return key.size(); },
+      hidden ? lsm::StreamKind::kNumberedRows : lsm::StreamKind::kRows);
   for (size_t i = 0; i < layout_->index_count(); i++) {
     if (static_cast<int>(i) == layout_->primary()) continue;
     lsm::BulkLoad::UniqueLength length;
     if (layout_->index(i).unique)
       length = [this, i](std::string_view key) { return layout_->unique_length(i, key); };
-    streams_[1 + i] = load_->add_stream(false, length);
+    streams_[1 + i] = load_->add_stream(false, length, lsm::StreamKind::kIndexEntries);
   }
 }
 

@@ -30,6 +30,7 @@ constexpr double kWriteShare = 0.9;
 
 struct Stream {
   bool presorted = false;
+  StreamKind kind = StreamKind::kRows;
   BulkLoad::UniqueLength unique_length;
   std::unique_ptr<ExternalSort> sort;        // unsorted only
   std::unique_ptr<SortedFileWriter> writer;  // made when the first sorted row comes
@@ -43,7 +44,8 @@ class BulkLoadImpl final : public BulkLoad {
   explicit BulkLoadImpl(BulkLoadSettings settings);
   ~BulkLoadImpl() override;
 
-  size_t add_stream(bool presorted, UniqueLength unique_length) override;
+  using BulkLoad::add_stream;
+  size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) override;
   Status add(size_t stream, std::string_view key, std::string_view value) override;
   Status finish(const std::function<bool(double)> &progress) override;
   size_t duplicate_stream() const override { return duplicate_stream_; }
@@ -96,11 +98,12 @@ BulkLoadImpl::~BulkLoadImpl() {
 
 // ---- adding --------------------------------------------------------------------------------------
 
-size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length) {
+size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) {
   std::error_code ignored;  // a missing directory shows when the first file is opened
   fs::create_directories(settings_.directory, ignored);
   auto stream = std::make_unique<Stream>();
   stream->presorted = presorted;
+  stream->kind = kind;
   stream->unique_length = std::move(unique_length);
   const std::string prefix = settings_.directory + "/s" + std::to_string(streams_.size()) + "-";
   if (!presorted) stream->sort = std::make_unique<ExternalSort>(budget_, prefix);
@@ -118,8 +121,7 @@ SortedFileWriter *BulkLoadImpl::writer(size_t number) {
   Stream &stream = *streams_[number];
   if (stream.writer == nullptr) {
     SortedFileWriter::Settings settings;
-    settings.file_options = settings_.file_options;
-    settings.keys_only_file_options = settings_.keys_only_file_options;
+    settings.file_options = settings_.file_options[static_cast<size_t>(stream.kind)];
     settings.path_prefix = settings_.directory + "/s" + std::to_string(number) + "-";
     settings.file_bytes = settings_.file_bytes != 0 ? settings_.file_bytes : kBulkFileBytes;
     settings.store = settings_.store;

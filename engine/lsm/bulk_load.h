@@ -14,6 +14,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -26,8 +27,7 @@ struct BulkLoadSettings {
   Family *family = nullptr;
   atoll_store *store = nullptr;  // nullptr: files stay local
   std::string directory;         // created on first use, removed by the destructor
-  rocksdb::Options file_options;
-  rocksdb::Options keys_only_file_options;  // of files whose first row has no value
+  std::array<rocksdb::Options, kStreamKinds> file_options;
   size_t threads = 1;
   uint64_t sort_bytes_max = 0;  // memory for unsorted rows of all streams together
   uint64_t file_bytes = 0;      // 0: kBulkFileBytes

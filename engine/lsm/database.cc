@@ -214,8 +214,9 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
   const std::string parent = bulk_directory(is_main ? options_.local_dir : options_.temp_dir);
   settings.directory = parent + "/" + std::to_string(next_bulk_id_.fetch_add(1));
   rocksdb::Env *const env = is_main ? env_.get() : rocksdb::Env::Default();
-  settings.file_options = bulk_file_options(compression, parts_, env, true);
-  settings.keys_only_file_options = bulk_file_options(compression, parts_, env, false);
+  for (size_t kind = 0; kind < kStreamKinds; ++kind) {
+    settings.file_options[kind] = bulk_file_options(compression, parts_, env, static_cast<StreamKind>(kind));
+  }
   settings.threads = static_cast<size_t>(parts_.threads);
   settings.sort_bytes_max = options_.bulk_sort_bytes;
   return make_bulk_load(std::move(settings));

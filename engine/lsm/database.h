@@ -50,6 +50,14 @@ struct DatabaseOptions {
   std::function<void(int level, const std::string &)> log;
 };
 
+// How the rows of a stream will be read, which decides how their files are made (bulk_file_options()).
+enum class StreamKind {
+  kRows,          // by key, also keys that are not there
+  kNumberedRows,  // by scans, or by a row number that an index entry gave
+  kIndexEntries,  // by ranges
+};
+constexpr size_t kStreamKinds = 3;
+
 // Sorted bulk ingestion into one family: the way of ALTER and index builds. Each byte is written once
 // locally, uploaded as soon as its file is complete, and becomes visible in one step. Litter is removed by
 // the destructor. One thread adds to one stream; different streams may be fed by different threads.
@@ -60,7 +68,10 @@ class BulkLoad {
   // load's budget, spilling sorted runs to local disk.
   // `unique_length`: bytes of a key that must be unique in this stream, 0 = exempt (may be null).
   using UniqueLength = std::function<size_t(std::string_view key)>;
-  virtual size_t add_stream(bool presorted, UniqueLength unique_length) = 0;
+  virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) = 0;
+  size_t add_stream(bool presorted, UniqueLength unique_length) {
+    return add_stream(presorted, std::move(unique_length), StreamKind::kRows);
+  }
   // Errors: kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
   virtual Status add(size_t stream, std::string_view key, std::string_view value) = 0;
   // Sorts, writes, uploads and ingests what all streams hold. With a bucket, returns after the files are

@@ -8,7 +8,8 @@
 //       pooled (empty, nobody knows it), used, dropped.
 //   P2  atoll_store_note_ddl() is called after each creation and drop and before the family is handed out,
 //       so that no WAL that mentions a family is replayable over a root without it (gate G8);
-//       atoll_store_note_drop() before each drop, so that no root lacks a family that the WAL still names (G2).
+//       atoll_store_note_drop() before each drop, so that no root lacks a family that the WAL still names
+//       (G2).
 //   P3  The base database is asked, not the TransactionDB: its lock manager, which Atoll does not use, would
 //       keep tables per family. As OPTIONS files are refused (cloudfs), RocksDB answers a DDL that succeeded
 //       with an error; what counts is whether there is a handle, or whether the family is gone.

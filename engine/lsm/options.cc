@@ -49,6 +49,10 @@ bool parse_number(std::string_view text, uint64_t *number) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
+// Rows in order of arrival are read by scans or in ascending order of their numbers, so neighbours in a block
+// are of use more often than those of a random key: larger blocks, for their 1 byte a row.
+constexpr uint64_t kNumberedRowsBlockBytes = 32 * 1024;
+
 // Measured with 4,000,000 rows of 14 + 42 bytes, 33 of them random letters and digits, filters included:
 //
 //   zstd 3, blocks of  8 KiB   33.6 bytes a row        zstd 1, 16 KiB   33.2, writing costs 0.7 of zstd 3
@@ -243,18 +247,21 @@ rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const
 }
 
 rocksdb::Options bulk_file_options(const Compression &compression, const SharedParts &parts,
-                                   rocksdb::Env *env, bool with_filter) {
+                                   rocksdb::Env *env, StreamKind kind) {
   rocksdb::Options options(rocksdb::DBOptions(), family_options(compression, parts));
   options.env = env;
   options.bytes_per_sync = 4ull << 20;  // write-back starts early, so that the sync at the end is short
   options.compression = to_rocksdb(compression.algorithm);
   options.compression_opts = compression_options(compression);
   options.bottommost_compression = rocksdb::kDisableCompressionOption;
-  if (!with_filter) {
-    rocksdb::BlockBasedTableOptions table = table_options(parts);
-    table.filter_policy = nullptr;
-    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  if (kind == StreamKind::kRows) return options;
+  rocksdb::BlockBasedTableOptions table = table_options(parts);
+  // 1.25 bytes a key that would spare the read of absent keys, which nobody asks for.
+  table.filter_policy = nullptr;
+  if (kind == StreamKind::kNumberedRows && compression.algorithm != Algorithm::kNone) {
+    table.block_size = kNumberedRowsBlockBytes;
   }
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 

@@ -59,11 +59,9 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
 // By the rules above; unknown names get the default compression.
 rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const Compression &fallback,
                                                     const SharedParts &parts);
-// For files of a bulk load: as the lowest level of a family with this compression. `with_filter` false for
-// entries without a value: those are index entries, found by ranges only, and a filter of whole keys would
-// be 1.25 bytes for each that nothing asks.
+// For files of a bulk load: as the lowest level of a family with this compression.
 rocksdb::Options bulk_file_options(const Compression &compression, const SharedParts &parts,
-                                   rocksdb::Env *env, bool with_filter);
+                                   rocksdb::Env *env, StreamKind kind);
 
 uint64_t block_cache_capacity(uint64_t requested_bytes);
 

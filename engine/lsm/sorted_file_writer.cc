@@ -116,13 +116,13 @@ void SortedFileWriter::run() {
   if (!status.ok()) fail(status);
 }
 
-Status SortedFileWriter::open_file(bool keys_only) {
+Status SortedFileWriter::open_file() {
   char number[16];
   std::snprintf(number, sizeof(number), "%06zu", paths_.size() + 1);
   paths_.push_back(settings_.path_prefix + number + ".sst");
   // The page cache is kept: the upload and the first queries read the file soon.
-  const rocksdb::Options &options = keys_only ? settings_.keys_only_file_options : settings_.file_options;
-  file_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(options), options, nullptr,
+  file_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(settings_.file_options),
+                                                   settings_.file_options, nullptr,
                                                    /*invalidate_page_cache=*/false);
   until_size_check_ = kRowsPerSizeCheck;
   return from_rocksdb(file_->Open(paths_.back()));
@@ -170,7 +170,7 @@ Status SortedFileWriter::write_chunk(const RowChunk &chunk) {
         status = finishing_files_.front().get();
         finishing_files_.pop_front();
       }
-      if (status.ok()) status = open_file(value.empty());
+      if (status.ok()) status = open_file();
     }
     if (!status.ok()) return false;
     const rocksdb::Status put = file_->Put(key, value);

@@ -46,8 +46,7 @@ class SortedFileWriter {
  public:
   struct Settings {
     rocksdb::Options file_options;
-    rocksdb::Options keys_only_file_options;  // of files whose first row has no value
-    std::string path_prefix;                  // files are <prefix>000001.sst, ...
+    std::string path_prefix;  // files are <prefix>000001.sst, ...
     uint64_t file_bytes = 0;
     atoll_store *store = nullptr;  // finished files are staged here; may be nullptr
   };
@@ -67,7 +66,7 @@ class SortedFileWriter {
  private:
   void run();
   Status write_chunk(const RowChunk &chunk);
-  Status open_file(bool keys_only);
+  Status open_file();
   void finish_file();
   Status finish_in_background(std::unique_ptr<rocksdb::SstFileWriter> file, size_t index);
   Status wait_finished();

@@ -163,7 +163,8 @@ impl Cache {
         {
             let mut flights = file.flights.lock();
             for part in parts {
-                if let Some(flight) = flights.get(part) {
+                // A flight that has failed is joined by nobody: who asks again wants another attempt.
+                if let Some(flight) = flights.get(part).filter(|flight| !has_failed(flight)) {
                     joined.push((*part, flight.clone()));
                 } else if !file.is_present(*part) {
                     let (landing, flight) = watch::channel(None);
@@ -203,7 +204,6 @@ impl Cache {
             Urgency::Prefetch => self.prefetches.acquire().await,
         };
         let body = self.bucket.get_range(&file.key, run.clone()).await;
-        let numbers: Vec<u32> = landings.iter().map(|(part, _)| *part).collect();
         let mut parts = Vec::with_capacity(landings.len());
         for (part, landing) in &landings {
             let piece = body.clone().map(|bytes| {
@@ -218,9 +218,11 @@ impl Cache {
         let (cache, target) = (Arc::clone(&self), Arc::clone(&file));
         let _ = tokio::task::spawn_blocking(move || cache.store(&target, &parts)).await;
         let mut flights = file.flights.lock();
-        numbers.iter().for_each(|part| {
-            flights.remove(part);
-        });
+        for (part, landing) in landings {
+            if flights.get(&part).is_some_and(|flight| flight.same_channel(&landing.subscribe())) {
+                flights.remove(&part);
+            }
+        }
     }
 
     /// Fills one range from fetched parts and the disk; None when a part has vanished from both.
@@ -254,6 +256,10 @@ impl Cache {
         }
         Some(Ok(()))
     }
+}
+
+fn has_failed(flight: &Flight) -> bool {
+    matches!(&*flight.borrow(), Some(Err(_)))
 }
 
 /// The parts that the ranges need and the disk does not have, in order, each once.

@@ -7,6 +7,8 @@
 //! L1: `covered` never passes a byte that a restore would not replay.
 //! L2: while anything is uncovered `pending_since` is set, to a time not later than the oldest uncovered byte's
 //!     append by more than the race described in `clear_pending`; so the reported age never hides lag.
+//! L3: what a former process left behind (its *inheritance*) has no known age and counts as too old: with durability
+//!     async nothing new is acknowledged before a root of this epoch and the WAL found at open are in the bucket.
 //! Lock rule: none; every field is an atomic.
 
 use crate::config::Durability;
@@ -29,6 +31,8 @@ pub(crate) struct CommitPath {
     ddl_published: AtomicU64,
     /// Milliseconds since `origin`, plus one; 0 = nothing is uncovered.
     pending_since: AtomicU64,
+    /// L3: position behind the last byte found at open, plus one; 0 = there is no inheritance.
+    inherited_end: AtomicU64,
     durability: AtomicU8,
     lag_ms_max: AtomicU32,
     lag_bytes_max: AtomicU64,
@@ -46,6 +50,7 @@ impl CommitPath {
             ddl_noted: AtomicU64::new(1),
             ddl_published: AtomicU64::new(0),
             pending_since: AtomicU64::new(0),
+            inherited_end: AtomicU64::new(0),
             durability: AtomicU8::new(durability as u8),
             lag_ms_max: AtomicU32::new(milliseconds(lag_max)),
             lag_bytes_max: AtomicU64::new(lag_bytes_max),
@@ -143,8 +148,19 @@ impl CommitPath {
         }
     }
 
+    /// Everything counted so far was found at open and was acknowledged by a former process (L3).
+    pub(crate) fn set_inherited(&self) {
+        self.inherited_end.store(self.position() + 1, SeqCst);
+    }
+
+    fn is_inheritance_safe(&self) -> bool {
+        let end = self.inherited_end.load(SeqCst);
+        end == 0 || self.is_covered(end - 1, 1)
+    }
+
     pub(crate) fn is_within_bounds(&self) -> bool {
-        self.lag_bytes() <= self.lag_bytes_max.load(SeqCst)
+        self.is_inheritance_safe()
+            && self.lag_bytes() <= self.lag_bytes_max.load(SeqCst)
             && self.lag().as_millis() <= u128::from(self.lag_ms_max.load(SeqCst))
     }
 
@@ -229,6 +245,19 @@ mod tests {
         assert!(path.appended(8, 5));
         std::thread::sleep(Duration::from_millis(5));
         assert!(!path.is_within_bounds());
+    }
+
+    #[test]
+    fn an_inheritance_is_never_within_bounds() {
+        let path = CommitPath::new(Durability::Async, Duration::from_secs(1000), 1000);
+        path.advance(100);
+        path.set_inherited();
+        path.set_ddl_published(1);
+        assert!(!path.is_within_bounds());
+        path.set_covered(99, None);
+        assert!(!path.is_within_bounds());
+        path.set_covered(100, None);
+        assert!(path.is_within_bounds());
     }
 
     #[test]

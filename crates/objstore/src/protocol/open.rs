@@ -68,6 +68,9 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
     let shared = Arc::new(Shared::new(bucket, files, opened.owner, path, options.tuning, log));
     add_existing_wals(&shared)?;
+    if !opened.was_restored {
+        shared.path.set_inherited();
+    }
     Ok(Store::start(shared, runtime, lock, opened.was_restored))
 }
 

@@ -241,6 +241,33 @@ fn ddl_is_covered_by_a_root_before_it_is_acknowledged() {
     assert_eq!(db.last_seq, 1);
 }
 
+/// What a former process acknowledged and did not ship is in the bucket before anything new is acknowledged.
+#[test]
+fn the_first_commit_after_a_crash_takes_the_former_ones_along() {
+    let bucket = Bucket::in_memory();
+    let dir = scratch();
+    let mut model = Model::default();
+    // Nothing is shipped or published unless somebody waits for it.
+    let mut tuning = quick();
+    (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    let config = config(dir.path(), "owner:1", Durability::Async);
+    let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    let position = db.commit(&mut model, 0b11, 1, 1);
+    db.store.after_commit(position, WAIT).unwrap();
+    db.commit(&mut model, 0b11, 2, 2);
+    db.sync();
+    crash(db);
+    let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    assert_eq!(db.last_seq, 2);
+    let position = db.commit(&mut model, 0b11, 3, 3);
+    db.store.after_commit(position, WAIT).unwrap();
+    lose(db, dir.path());
+    let heir = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
+    heir.check(&model, "after the loss");
+    assert!(heir.last_seq >= 2, "what the second process found at open is lost");
+    crash(heir);
+}
+
 /// The chunk is in the bucket, but a restore would stop in front of it.
 #[test]
 fn shipped_wal_behind_an_unpublished_edit_is_not_covered() {
