@@ -30,7 +30,7 @@ void *Arena::do_allocate(size_t bytes, size_t alignment) {
 }
 
 std::string_view Arena::copy(std::string_view bytes) {
-  if (bytes.empty()) return {"", 0};
+  if (bytes.empty()) return "";  // not a null pointer
   char *to = static_cast<char *>(allocate(bytes.size(), 1));
   std::memcpy(to, bytes.data(), bytes.size());
   return {to, bytes.size()};

@@ -5,8 +5,8 @@
 //! that there is no moment at which a reader finds neither. A GET runs in a task of its own: a reader that
 //! goes away takes nothing from the others.
 
-use super::Cache;
 use super::file::{CacheFile, Check};
+use super::{Cache, STORE_DELAY_MAX, UNSTORED_PARTS_MAX};
 use crate::crc::PART_BYTES;
 use crate::error::{Result, StoreError};
 use crate::stats::add;
@@ -66,7 +66,9 @@ impl Cache {
             }
             let missing = missing_parts(file, &open);
             add(&self.stats.cache_misses, missing.len() as u64);
+            self.waiting_readers.send_modify(|readers| *readers += 1);
             let fetched = self.runtime.block_on(self.fetch(file, &missing));
+            self.waiting_readers.send_modify(|readers| *readers -= 1);
             open.retain_mut(|want| match self.assemble(file, data, want, &fetched) {
                 Some(outcome) => {
                     want.result = outcome;
@@ -199,7 +201,7 @@ impl Cache {
         landings: Vec<(u32, Landing)>,
         urgency: Urgency,
     ) {
-        let _permit = match urgency {
+        let permit = match urgency {
             Urgency::Reader => self.fetches.acquire().await,
             Urgency::Prefetch => self.prefetches.acquire().await,
         };
@@ -215,6 +217,10 @@ impl Cache {
             }
             landing.send_replace(Some(piece));
         }
+        let parts_count = (parts.len() as u32).min(UNSTORED_PARTS_MAX as u32);
+        let _room = self.unstored.acquire_many(parts_count).await;
+        drop(permit);
+        self.wait_until_no_reader_waits().await;
         let (cache, target) = (Arc::clone(&self), Arc::clone(&file));
         let _ = tokio::task::spawn_blocking(move || cache.store(&target, &parts)).await;
         let mut flights = file.flights.lock();
@@ -223,6 +229,11 @@ impl Cache {
                 flights.remove(&part);
             }
         }
+    }
+
+    async fn wait_until_no_reader_waits(&self) {
+        let mut readers = self.waiting_readers.subscribe();
+        let _ = tokio::time::timeout(STORE_DELAY_MAX, readers.wait_for(|count| *count == 0)).await;
     }
 
     /// Fills one range from fetched parts and the disk; None when a part has vanished from both.

@@ -24,13 +24,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 /// After the disk was full, the cache stores nothing for so long.
 const FULL_PAUSE: Duration = Duration::from_secs(10);
 
 /// GETs for missing parts in flight, over all readers of a store: at most 16 x 8 MiB of memory.
 const FETCHES_MAX: usize = 16;
+/// Fetched parts that wait to be stored: 64 MiB. When there are more, fetching waits for the disk.
+const UNSTORED_PARTS_MAX: usize = 256;
+/// Storing waits while readers wait for GETs, but not longer: on a machine with few cores, copying a part to the
+/// cache costs a reader as much as receiving the next one.
+const STORE_DELAY_MAX: Duration = Duration::from_millis(100);
 /// GETs that nobody waits for; apart, so that a long prefetch does not hold up a reader.
 const PREFETCHES_MAX: usize = 6;
 
@@ -57,6 +62,9 @@ pub(crate) struct Cache {
     runtime: tokio::runtime::Handle,
     fetches: Semaphore,
     prefetches: Semaphore,
+    unstored: Semaphore,
+    /// How many readers are waiting for GETs.
+    waiting_readers: watch::Sender<usize>,
 }
 
 impl Cache {
@@ -85,6 +93,8 @@ impl Cache {
             runtime,
             fetches: Semaphore::new(FETCHES_MAX),
             prefetches: Semaphore::new(PREFETCHES_MAX),
+            unstored: Semaphore::new(UNSTORED_PARTS_MAX),
+            waiting_readers: watch::channel(0).0,
         });
         cache.load(objects).map_err(|e| StoreError::from_io("reading the cache", folder, &e))?;
         cache.shrink();
