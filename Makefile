@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr unit integration bench-archive mtr-asan clean
+.PHONY: help setup build demo test check fmt mtr unit integration bench-archive bench-tpch mtr-asan clean
 
 PYTHON := build/bin/python
 
@@ -46,6 +46,9 @@ integration: build    ## kill -9, recovery from the bucket, two servers on one b
 
 bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
 	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),InnoDB,ROCKSDB,S3,ATOLL) --repeat $(or $(REPEAT),3)
+
+bench-tpch: build     ## SCALE=0.1 REPEAT=3: plans, answers and times of TPC-H beside InnoDB; build/bench/tpch.json
+	@$(PYTHON) bench/tpch.py --scale $(or $(SCALE),0.1) --repeat $(or $(REPEAT),3)
 
 clean:                ## removes build/; the cache under ~/.cache/atoll stays
 	rm -rf build

@@ -10,16 +10,7 @@ namespace ah = atoll::handler;
 
 namespace {
 
-constexpr uint64_t kSampleEntriesMax = 200000;  // per index; about 0.1 s of reading
-
-std::string encode_statistics(int64_t rows, const std::vector<std::vector<uint64_t>> &per_key) {
-  std::string out = std::to_string(rows);
-  for (const std::vector<uint64_t> &index : per_key) {
-    out += ';';
-    for (uint64_t value : index) out += std::to_string(value) + ',';
-  }
-  return out;
-}
+constexpr uint64_t kAnalyzedEntries = 200000;  // per index; about 0.1 s of reading
 
 std::unique_ptr<rocksdb::Iterator> iterate(const ah::IndexLayout &index, atoll::lsm::Family *family,
                                            const rocksdb::Slice *lower, const rocksdb::Slice *upper) {
@@ -35,46 +26,22 @@ std::unique_ptr<rocksdb::Iterator> iterate(const ah::IndexLayout &index, atoll::
 
 }  // namespace
 
-// Distinct values of each prefix of the user's parts, from the first entries of the index.
-Status ha_atoll::sample_index(size_t number, std::vector<uint64_t> *records_per_key, uint64_t *entries) {
-  const ah::IndexLayout &index = layout_->index(number);
-  const rocksdb::Slice lower(index.start), upper(index.end);
-  std::unique_ptr<rocksdb::Iterator> it = iterate(index, layout_->family(), &lower, &upper);
-  std::vector<uint64_t> distinct(index.user_parts, 0);
-  std::string last;
-  for (*entries = 0; it->Valid() && *entries < kSampleEntriesMax; it->Next(), ++*entries) {
-    if ((*entries & 0x3FF) == 0 && thd_killed(ha_thd())) return Status(Code::kInterrupted, "");
-    const std::string_view key(it->key().data() + atoll::codec::kKeyStartLength,
-                               it->key().size() - atoll::codec::kKeyStartLength);
-    for (size_t part = 0; part < index.user_parts; part++) {
-      size_t length = 0;
-      ATOLL_RETURN_IF_ERROR(index.codec->skip_parts(key, part + 1, &length));
-      if (*entries == 0 || last.compare(0, length, key, 0, length) != 0 || last.size() < length)
-        distinct[part]++;
-    }
-    last.assign(key);
-  }
-  ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(it->status()));
-  for (uint64_t values : distinct) records_per_key->push_back(values ? (*entries + values - 1) / values : 1);
-  return Status::Ok();
-}
-
 int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
-  std::vector<std::vector<uint64_t>> all(table_share->keys);
-  for (uint i = 0; i < table_share->keys; i++) {
-    uint64_t entries = 0;
-    const Status status = sample_index(i, &all[i], &entries);
-    if (status.code() == Code::kInterrupted) return HA_ADMIN_FAILED;
-    if (!status.ok()) {
-      ah::report(thd, status);
-      return HA_ADMIN_FAILED;
-    }
-    if (entries < kSampleEntriesMax) share_->rows = static_cast<int64_t>(entries);
+  ah::TableStatistics statistics;
+  const Status status = ah::sample(
+      *layout_, kAnalyzedEntries, [thd] { return thd_killed(thd) != 0; }, &statistics);
+  if (!status.ok()) {
+    if (status.code() != Code::kInterrupted) ah::report(thd, status);
+    return HA_ADMIN_FAILED;
   }
-  share_->set_records_per_key(all);
+  if (statistics.rows < 0)
+    statistics.rows = share_->rows;
+  else
+    share_->rows = statistics.rows;
+  share_->set_records_per_key(statistics.records_per_key);
+  share_->sampled_rows = statistics.rows;
   if (!is_temporary())
-    atoll::plugin::instance()->catalog->set_statistics(layout_->def().id,
-                                                       encode_statistics(share_->rows, all));
+    atoll::plugin::instance()->catalog->set_statistics(layout_->def().id, ah::encode(statistics));
   info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
   return HA_ADMIN_OK;
 }

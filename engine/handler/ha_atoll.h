@@ -186,12 +186,14 @@ class ha_atoll final : public handler {
   Status load_layout(const char *name);
   void load_statistics();
   void set_records_per_key();
+  uint32_t statistics_version_ = 0;  // of the share's, as told to the optimizer
   static constexpr ha_rows kShortRange = 100;
   ha_rows count_short_range(const std::string &begin, const std::string &end);
+  ha_rows estimate_long_range(const atoll::handler::IndexLayout &index, const std::string &begin,
+                              const std::string &end, ha_rows total) const;
   const char *check_row(const std::string &key, std::string_view row, rocksdb::DB *db);
   bool indexes_virtual_column(size_t number) const;
   void compute_virtual_columns(size_t index);
-  Status sample_index(size_t index, std::vector<uint64_t> *records_per_key, uint64_t *entries);
 
   atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
   std::shared_ptr<const Layout> layout_;

@@ -7,13 +7,14 @@
 #include <mutex>
 
 #include "handler/layout.h"
+#include "handler/table_statistics.h"
 
 namespace atoll::handler {
 
 class Share final : public Handler_share {
  public:
-  explicit Share(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) {}
-  ~Share() override = default;
+  explicit Share(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) { register_share(this); }
+  ~Share() override { unregister_share(this); }
 
   std::shared_ptr<const Layout> layout() const {
     std::lock_guard<std::mutex> guard(mutex_);
@@ -35,7 +36,12 @@ class Share final : public Handler_share {
   // Rows, for the optimizer. Approximate: rolled-back changes are not taken back.
   std::atomic<int64_t> rows{-1};  // -1: unknown
 
-  // records per distinct value of the first 1..n parts, per index; empty: unknown. Guarded by mutex_.
+  // How many there were when records_per_key was sampled.
+  std::atomic<int64_t> sampled_rows{-1};  // -1: never
+  // Grows with each set_records_per_key().
+  std::atomic<uint32_t> statistics_version{0};
+
+  // TableStatistics::records_per_key; empty: unknown. Guarded by mutex_.
   std::vector<std::vector<uint64_t>> records_per_key() const {
     std::lock_guard<std::mutex> guard(mutex_);
     return records_per_key_;
@@ -43,6 +49,7 @@ class Share final : public Handler_share {
   void set_records_per_key(std::vector<std::vector<uint64_t>> values) {
     std::lock_guard<std::mutex> guard(mutex_);
     records_per_key_ = std::move(values);
+    statistics_version++;
   }
 
  private:

@@ -8,40 +8,27 @@ using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 
-namespace {
-
-// Statistics as encoded by encode_statistics() (admin.cc).
-void decode(const std::string &text, int64_t *rows, std::vector<std::vector<uint64_t>> *per_key) {
-  if (text.empty()) return;
-  char *end = nullptr;
-  *rows = strtoll(text.c_str(), &end, 10);
-  while (end != nullptr && *end == ';') {
-    per_key->emplace_back();
-    for (end++; *end >= '0' && *end <= '9';) {
-      per_key->back().push_back(strtoull(end, &end, 10));
-      if (*end == ',') end++;
-    }
-  }
-}
-
-}  // namespace
-
 void ha_atoll::load_statistics() {
   if (share_->rows >= 0 || is_temporary()) {
     if (share_->rows < 0) share_->rows = 0;
     return;
   }
-  int64_t rows = -1;
-  std::vector<std::vector<uint64_t>> per_key;
-  decode(atoll::plugin::instance()->catalog->statistics(layout_->def().id), &rows, &per_key);
-  if (rows < 0) {
+  ah::TableStatistics known;
+  if (!ah::decode(atoll::plugin::instance()->catalog->statistics(layout_->def().id), &known)) known = {};
+  if (known.records_per_key.size() == table_share->keys) {
+    share_->set_records_per_key(std::move(known.records_per_key));
+    share_->sampled_rows = known.rows;
+  }
+  if (known.rows < 0) {
     const ah::IndexLayout &index = layout_->primary_index();
-    rows = static_cast<int64_t>(
+    known.rows = static_cast<int64_t>(
         atoll::plugin::instance()->database->estimate(layout_->family(), index.start, index.end).entries);
   }
-  if (per_key.size() == table_share->keys) share_->set_records_per_key(std::move(per_key));
-  share_->rows = rows;
+  share_->rows = known.rows;
 }
+
+// Key and row of a table with one small column.
+constexpr ulonglong kRowBytesMin = 20;
 
 int ha_atoll::info(uint flag) {
   if (flag & HA_STATUS_ERRKEY) errkey = duplicate_index_;
@@ -53,7 +40,10 @@ int ha_atoll::info(uint flag) {
     atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
     if (!(flag & HA_STATUS_NO_LOCK) || stats.data_file_length == 0) {
       const ah::IndexLayout &primary = layout_->primary_index();
-      stats.data_file_length = database->estimate(layout_->family(), primary.start, primary.end).bytes;
+      // Less than a block may be estimated as nothing.
+      stats.data_file_length =
+          std::max<ulonglong>(database->estimate(layout_->family(), primary.start, primary.end).bytes,
+                              stats.records * kRowBytesMin);
       stats.index_file_length = 0;
       for (size_t i = 0; i < layout_->index_count(); i++)
         if (static_cast<int>(i) != layout_->primary())
@@ -65,31 +55,37 @@ int ha_atoll::info(uint flag) {
     stats.mean_rec_length = stats.records ? static_cast<ulong>(stats.data_file_length / stats.records) : 0;
     stats.check_time = 0;
   }
+  // The background may have sampled the table since this handler was opened.
+  if (flag & HA_STATUS_CONST || statistics_version_ != share_->statistics_version) set_records_per_key();
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = LONGLONG_MAX;
     stats.create_time = static_cast<ulong>(layout_->def().created_us / 1000000);
-    set_records_per_key();
   }
   if ((flag & HA_STATUS_AUTO) && table->found_next_number_field && load_auto_increment().ok())
     stats.auto_increment_value = share_->next_auto_increment;
   return 0;
 }
 
+// The server weighs index lookups too dear against scans. InnoDB makes up for that by telling half of the
+// rows per value; the optimizer's constants have grown around it, so Atoll does the same.
+constexpr uint64_t kLookupFavour = 2;
+
 void ha_atoll::set_records_per_key() {
+  statistics_version_ = share_->statistics_version;
   const std::vector<std::vector<uint64_t>> known = share_->records_per_key();
   const uint64_t rows = std::max<uint64_t>(stats.records, 1);
   for (uint i = 0; i < table_share->keys; i++) {
     KEY &key = table->key_info[i];
     for (uint part = 0; part < key.ext_key_parts; part++) {
-      ulong value;
+      uint64_t value;
       const bool whole_unique = layout_->index(i).unique && part + 1 >= key.user_defined_key_parts;
       if (whole_unique || part + 1 > key.user_defined_key_parts)
         value = 1;
       else if (i < known.size() && part < known[i].size())
-        value = static_cast<ulong>(std::max<uint64_t>(known[i][part], 1));
+        value = known[i][part] / kLookupFavour;
       else  // unknown: each part narrows tenfold, starting at a hundredth of the table
-        value = static_cast<ulong>(std::max<uint64_t>(rows / 100 >> (3 * part), 1));
-      key.rec_per_key[part] = value;
+        value = rows / 100 >> (3 * part);
+      key.rec_per_key[part] = static_cast<ulong>(std::max<uint64_t>(value, 1));
     }
   }
 }
@@ -115,9 +111,19 @@ ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const k
   const ha_rows total = std::max<ha_rows>(static_cast<ha_rows>(std::max<int64_t>(share_->rows, 0)), 1);
   const ha_rows counted = count_short_range(begin, end);
   if (counted < kShortRange) return std::max<ha_rows>(counted, 1);
-  const uint64_t estimated =
-      atoll::plugin::instance()->database->estimate(layout_->family(), begin, end).entries;
-  return std::min<ha_rows>(std::max<ha_rows>(estimated, kShortRange), std::max<ha_rows>(total, kShortRange));
+  return std::clamp<ha_rows>(estimate_long_range(layout, begin, end, total), kShortRange,
+                             std::max<ha_rows>(total, kShortRange));
+}
+
+// As a share of the index: files hold rows and entries of all indexes, so the size of an entry is known on
+// average only; in the share it cancels out.
+ha_rows ha_atoll::estimate_long_range(const ah::IndexLayout &index, const std::string &begin,
+                                      const std::string &end, ha_rows total) const {
+  atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
+  const uint64_t inside = database->estimate(layout_->family(), begin, end).entries;
+  const uint64_t all = database->estimate(layout_->family(), index.start, index.end).entries;
+  return static_cast<ha_rows>(static_cast<double>(total) * static_cast<double>(inside) /
+                              static_cast<double>(std::max<uint64_t>(all, 1)));
 }
 
 // Short ranges are counted: exact where it matters most, at the price of the blocks the query reads anyway.

@@ -19,6 +19,7 @@
 
 #include "bridge/result.h"
 #include "handler/handlerton.h"
+#include "handler/table_statistics.h"
 #include "plugin/background.h"
 #include "plugin/log.h"
 #include "plugin/side_files.h"
@@ -41,7 +42,8 @@ struct State {
   std::unique_ptr<Instance> owned;
   std::unique_ptr<SideFiles> side_files;
   std::unique_ptr<Background> background;
-  uint64_t synced_position = 0;  // of the log; background thread only
+  std::atomic<bool> stopping{false};  // ends what the background thread is doing
+  uint64_t synced_position = 0;       // of the log; background thread only
   std::atomic<Instance *> running{nullptr};
   std::mutex mutex;
   Status why_not{Code::kUnavailable, "the engine has not been started"};  // guarded by mutex
@@ -284,6 +286,7 @@ void tick(uint64_t second) {
   if (!bridge::ok(atoll_store_may_write(running->store))) return;
   log_failure(running->catalog->reclaim());
   if (second % kSweepSeconds == 0) log_failure(state.side_files->sweep());
+  log_failure(handler::refresh_statistics([] { return state.stopping.load(); }));
   if (second % kStatisticsSeconds == 0) log_failure(running->catalog->write_statistics());
 }
 
@@ -322,11 +325,13 @@ Status start_instance(handlerton *hton) {
               (status.code() == Code::kUnavailable ? " and tries again every 30 seconds"
                                                    : "; correct this, then restart"));
   }
+  state.stopping = false;
   state.background = std::make_unique<Background>(&tick);
   return status;
 }
 
 void stop_instance() {
+  state.stopping = true;
   state.background.reset();
   if (state.owned) {
     if (may_write().ok()) {
