@@ -56,9 +56,12 @@ class ha_atoll final : public handler {
   THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) override;
   uint lock_count() const override { return 0; }
   void unlock_row() override;
+  bool was_semi_consistent_read() override { return semi_consistent_ == SemiConsistent::kReturned; }
+  void try_semi_consistent_read(bool yes) override;
   void init_table_handle_for_HANDLER() override;
 
-  // ---- reading by index (index_read.cc), whole table (scan.cc), position (scan.cc) ----
+  // ---- reading by index (index_read.cc), whole table (scan.cc), position (scan.cc), ranges (range_scan.cc)
+  // ----
   int index_init(uint index, bool sorted) override;
   int index_end() override;
   int index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) override;
@@ -66,6 +69,7 @@ class ha_atoll final : public handler {
   int index_next(uchar *record) override;
   int index_prev(uchar *record) override;
   int index_first(uchar *record) override;
+  int read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) override;
   int index_last(uchar *record) override;
   int rnd_init(bool scan) override;
   int rnd_end() override;
@@ -85,6 +89,9 @@ class ha_atoll final : public handler {
   int delete_row(const uchar *record) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override;
+  bool autoinc_lock_mode_stmt_unsafe() const override {
+    return true;
+  }  // values of two statements may interleave
   void update_create_info(HA_CREATE_INFO *info) override;
   int reset_auto_increment(ulonglong value) override;
 
@@ -125,6 +132,7 @@ class ha_atoll final : public handler {
     std::string key;      // full key bytes
     bool forward = true;  // forward: first key >= key; backward: last key < key
     std::string prefix;   // when not empty: only keys that start so
+    size_t parts = 0;     // of an exact search: how many parts `key` has
   };
 
   int fail(const Status &status);
@@ -151,6 +159,11 @@ class ha_atoll final : public handler {
   int lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row, uchar *record,
                      bool *found);
   Status lock_row(std::string_view key, atoll::handler::RowLock mode, bool *waited);
+  Status lock_row(std::string_view key, atoll::handler::RowLock mode, const atoll::txn::LockWait &wait,
+                  bool *waited);
+  Status lock_or_peek(std::string_view key, bool *waited);
+  Status check_snapshot(const std::string &primary_key);
+  atoll::txn::LockWait lock_wait() const;
   int unpack_row(std::string_view packed, uchar *record);
   int decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record);
   int check_pushed_index_condition();
@@ -161,6 +174,17 @@ class ha_atoll final : public handler {
   bool should_scan_in_parallel();
   int rnd_next_parallel(uchar *record);
   void resume_scan();
+
+  // range locks
+  bool protects_ranges() const;
+  const atoll::handler::IndexLayout &scanned_index() const;
+  void start_protection(std::string_view from, bool forward);
+  void resume_protection(bool forward);
+  Status protect_unique_key(const std::string &key, size_t parts);
+  bool cursor_in_scan(bool forward) const;
+  std::string protection_goal(bool forward) const;
+  int protect_to_cursor(bool forward);
+  int wait_for_obstacle(const std::string &entry, const std::string &goal, bool forward, bool *waited);
 
   // writing
   Status check_unique(const uchar *record, const std::string &primary_key, const std::string *old_primary_key,
@@ -202,6 +226,10 @@ class ha_atoll final : public handler {
   // statement
   atoll::handler::RowLock lock_ = atoll::handler::RowLock::kNone;
   bool skip_locked_ = false;
+  // READ COMMITTED, UPDATE: a row that another transaction has locked is returned as last committed, and only
+  // if it matches the server asks for it again; then it is waited for.
+  enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
+  SemiConsistent semi_consistent_ = SemiConsistent::kOff;
   bool write_locked_ = false;  // the statement may change rows: unpack and copy whole rows
   bool keyread_ = false;
   std::vector<bool> wanted_columns_;  // by stored column
@@ -211,10 +239,16 @@ class ha_atoll final : public handler {
   std::unique_ptr<rocksdb::Iterator> cursor_;
   uint64_t cursor_writes_ = 0;    // own writes when it was opened
   uint64_t cursor_sequence_ = 0;  // newest committed write when it was opened (locking reads)
+  uint64_t cursor_commits_ = 0;   // Transaction::commits_seen() before it was opened
   bool scan_started_ = false;
   bool cursor_positioned_ = false;  // false: the last row came from a point read
   std::string cursor_prefix_;
-  std::string current_key_;  // key of the entry last returned (of the active index)
+  std::string scan_end_;       // of a forward locking read: the first key behind the range; empty: unknown
+  std::string next_scan_end_;  // of the scan that read_range_first() is about to start
+  std::string protected_to_;   // how far the range lock goes; see start_protection()
+  bool protect_forward_ = true;
+  bool protected_as_point_ = false;  // a row lock on the whole unique key serves
+  std::string current_key_;          // key of the entry last returned (of the active index)
   std::string current_primary_key_;
   bool current_lock_is_new_ = false;
   rocksdb::PinnableSlice row_slice_;

@@ -50,6 +50,7 @@ void ha_atoll::open_cursor(const std::string &start, const std::string &end, boo
   options.upper = end;
   if (for_scan) options.readahead_bytes = 2 << 20;
   cursor_writes_ = writes;
+  cursor_commits_ = transaction()->commits_seen(layout_->family());
   cursor_sequence_ =
       locking()
           ? atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber()
@@ -61,6 +62,7 @@ void ha_atoll::close_cursor() {
   cursor_.reset();
   cursor_positioned_ = false;
   cursor_prefix_.clear();
+  scan_end_.clear();
 }
 
 // The first parts of an index key, from the server's search key.
@@ -102,6 +104,7 @@ int ha_atoll::index_read_map(uchar *record, const uchar *key, key_part_map parts
       if (static_cast<int>(active_index) == layout_->primary() && parts_used == index.user_parts)
         return read_by_primary_key(record, seek.key);
       seek.prefix = seek.key;
+      seek.parts = parts_used;
       break;
     case HA_READ_KEY_OR_NEXT:
       break;
@@ -164,6 +167,10 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
   batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsFirst);
   open_cursor(index.start, index.end, false);
   cursor_prefix_ = seek.prefix;
+  scan_end_ = std::move(next_scan_end_);
+  next_scan_end_.clear();
+  start_protection(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
+  if (Status status = protect_unique_key(seek.key, seek.parts); !status.ok()) return fail(status);
   if (seek.forward) {
     cursor_->Seek(seek.key);
   } else if (seek.key.empty()) {
@@ -179,6 +186,11 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
 
 // The next row in `forward` direction after the one returned last.
 int ha_atoll::step(uchar *record, bool forward) {
+  if (semi_consistent_ == SemiConsistent::kReturned) {
+    semi_consistent_ = SemiConsistent::kAgain;
+    return accept_current(record, forward);
+  }
+  if (locking()) resume_protection(forward);
   if (batching() && forward != batch_forward_) {
     batch_.restart();
     cursor_positioned_ = false;
@@ -207,20 +219,24 @@ int ha_atoll::step(uchar *record, bool forward) {
 // A plain read through a secondary index that must look up rows goes by batches. After a batch the cursor
 // stands on the first entry not in it.
 bool ha_atoll::batching() const {
-  return !locking() && static_cast<int>(active_index) != layout_->primary() && !keyread_;
+  return !locking() && active_index != MAX_KEY && static_cast<int>(active_index) != layout_->primary() &&
+         !keyread_;
 }
 
 int ha_atoll::accept_current(uchar *record, bool forward) {
   if (batching()) return read_batch(record, forward);
-  const bool primary = static_cast<int>(active_index) == layout_->primary();
-  for (; cursor_->Valid(); forward ? cursor_->Next() : cursor_->Prev()) {
-    if (!cursor_prefix_.empty() && !cursor_->key().starts_with(cursor_prefix_)) return HA_ERR_END_OF_FILE;
+  const bool primary = active_index == MAX_KEY || static_cast<int>(active_index) == layout_->primary();
+  for (;; forward ? cursor_->Next() : cursor_->Prev()) {
+    if (int error = protect_to_cursor(forward)) return error;
+    if (!cursor_->Valid()) break;
+    if (!cursor_in_scan(forward)) return HA_ERR_END_OF_FILE;
     if (killed()) return HA_ERR_ABORTED_BY_USER;
     bool accepted = false;
     current_key_.assign(cursor_->key().data(), cursor_->key().size());
     const int error =
         primary ? accept_primary_entry(record, &accepted) : accept_secondary_entry(record, &accepted);
     if (error || accepted) return error;
+    if (semi_consistent_ == SemiConsistent::kReturned) semi_consistent_ = SemiConsistent::kAllowed;
   }
   const rocksdb::Status status = cursor_->status();
   return status.ok() ? HA_ERR_END_OF_FILE : fail(atoll::lsm::from_rocksdb(status));
@@ -230,7 +246,8 @@ int ha_atoll::accept_primary_entry(uchar *record, bool *accepted) {
   int error = 0;
   const rocksdb::Slice value = cursor_->value();
   const std::string_view packed(value.data(), value.size());
-  if (predicate_ && !passes_predicate(packed, &error)) return error;
+  // Under range locks a row that does not match is locked too, lest it be changed into one that does.
+  if (predicate_ && !protects_ranges() && !passes_predicate(packed, &error)) return error;
   current_primary_key_ = current_key_;
   if (locking()) return lock_and_fetch(current_primary_key_, packed, true, record, accepted);
   *accepted = true;
@@ -282,13 +299,17 @@ void ha_atoll::compute_virtual_columns(size_t index) {
 int ha_atoll::lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row,
                              uchar *record, bool *found) {
   bool waited = false;
-  const Status status = lock_row(primary_key, lock_, &waited);
+  const Status status =
+      cursor_positioned_ ? lock_or_peek(primary_key, &waited) : lock_row(primary_key, lock_, &waited);
   if (status.code() == Code::kLockTimeout && skip_locked_) return 0;
   if (!status.ok()) return fail(status);
+  if (Status unchanged = check_snapshot(primary_key); !unchanged.ok()) return fail(unchanged);
   const uint64_t newest =
       atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber();
   const bool own_writes = transaction()->write_count() != cursor_writes_;
   if (seen_is_row && !waited && !own_writes && newest == cursor_sequence_) {
+    int error = 0;
+    if (predicate_ && protects_ranges() && !passes_predicate(seen, &error)) return error;
     *found = true;
     row_buffer_.assign(seen);
     return unpack_row(row_buffer_, record);

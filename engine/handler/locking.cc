@@ -9,6 +9,40 @@ using atoll::Status;
 namespace ah = atoll::handler;
 namespace txn = atoll::txn;
 
+namespace {
+
+// Whether rows of a table that a statement only reads are locked though it does not ask for it. SERIALIZABLE:
+// in a transaction always. REPEATABLE READ: when the statement writes what it reads elsewhere, because the
+// binary log may hold the statement alone, and a replica must read the same.
+bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
+  const int level = thd_tx_isolation(thd);
+  if (level < ISO_REPEATABLE_READ) return false;
+  switch (thd->lex->sql_command) {
+    case SQLCOM_INSERT:
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+    case SQLCOM_LOAD:
+    case SQLCOM_CREATE_TABLE:
+      return true;
+    case SQLCOM_ALTER_TABLE:  // nobody else can write
+    case SQLCOM_OPTIMIZE:
+    case SQLCOM_CHECKSUM:
+    case SQLCOM_ANALYZE:
+      return false;
+    default:
+      // TL_READ_NO_INSERT: in a stored function that writes.
+      return lock_type == TL_READ_NO_INSERT ||
+             (level == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN));
+  }
+}
+
+}  // namespace
+
 // Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
 THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
   if (lock_type == TL_IGNORE) return to;
@@ -19,10 +53,7 @@ THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type
   } else if (lock_type >= TL_FIRST_WRITE) {
     lock_ = ah::RowLock::kExclusive;
   } else {
-    // SERIALIZABLE: a plain SELECT inside a transaction locks what it reads.
-    const bool serializable = thd_tx_isolation(thd) == ISO_SERIALIZABLE &&
-                              thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
-    lock_ = serializable ? ah::RowLock::kShared : ah::RowLock::kNone;
+    lock_ = reads_with_locks(thd, lock_type) ? ah::RowLock::kShared : ah::RowLock::kNone;
   }
   return to;
 }
@@ -81,11 +112,19 @@ int ha_atoll::check_writable() {
 
 txn::ReadAt ha_atoll::read_at() const { return locking() ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot; }
 
+txn::LockWait ha_atoll::lock_wait() const {
+  return {skip_locked_ ? 0 : atoll::plugin::lock_wait_timeout_s(ha_thd()) * 1000};
+}
+
 // Takes the row lock the statement needs. Remembers whether it is new, for unlock_row().
 Status ha_atoll::lock_row(std::string_view key, ah::RowLock mode, bool *waited) {
+  return lock_row(key, mode, lock_wait(), waited);
+}
+
+Status ha_atoll::lock_row(std::string_view key, ah::RowLock mode, const txn::LockWait &wait, bool *waited) {
   txn::LockTable *locks = atoll::plugin::instance()->transactions->locks();
   txn::LockOwner *owner = transaction()->lock_owner();
-  const txn::LockRange range{layout_->family()->id(), key};
+  const txn::LockKey lock_key{layout_->family()->id(), key};
   const txn::LockMode lock_mode =
       mode == ah::RowLock::kShared ? txn::LockMode::kShared : txn::LockMode::kExclusive;
   if (is_temporary()) {
@@ -93,17 +132,49 @@ Status ha_atoll::lock_row(std::string_view key, ah::RowLock mode, bool *waited) 
     return Status::Ok();
   }
   const size_t held = owner->locks_held();
-  txn::LockWait wait;
-  wait.timeout_ms = skip_locked_ ? 0 : atoll::plugin::lock_wait_timeout_s(ha_thd()) * 1000;
-  Status status = locks->lock(owner, range, lock_mode, wait, waited);
+  Status status = locks->lock(owner, lock_key, lock_mode, wait, waited);
   current_lock_is_new_ = status.ok() && owner->locks_held() > held;
   return status;
 }
 
+void ha_atoll::try_semi_consistent_read(bool yes) {
+  const bool allowed = yes && !session_->snapshot_is_shared_by_statements() && !is_temporary();
+  semi_consistent_ = allowed ? SemiConsistent::kAllowed : SemiConsistent::kOff;
+}
+
+// Locks a row that a scan has come to. A semi-consistent read that finds it locked takes it as it is
+// committed.
+Status ha_atoll::lock_or_peek(std::string_view key, bool *waited) {
+  if (semi_consistent_ != SemiConsistent::kAllowed) {
+    if (semi_consistent_ == SemiConsistent::kAgain) semi_consistent_ = SemiConsistent::kAllowed;
+    return lock_row(key, lock_, waited);
+  }
+  const Status status = lock_row(key, lock_, txn::LockWait{0}, waited);
+  if (status.code() != Code::kLockTimeout) return status;
+  semi_consistent_ = SemiConsistent::kReturned;
+  *waited = true;  // somebody is changing the row: what the cursor saw may be old
+  return Status::Ok();
+}
+
+// atoll_snapshot_isolation: a row that another transaction has changed since the snapshot may not be changed.
+Status ha_atoll::check_snapshot(const std::string &primary_key) {
+  if (!atoll::plugin::snapshot_isolation(ha_thd()) || !protects_ranges() || !transaction()->has_snapshot())
+    return Status::Ok();
+  rocksdb::PinnableSlice seen, newest;
+  const Status before = transaction()->get(layout_->family(), primary_key, txn::ReadAt::kSnapshot, &seen);
+  const Status now = transaction()->get(layout_->family(), primary_key, txn::ReadAt::kLatest, &newest);
+  if (before.code() == now.code() && (!now.ok() || seen == newest)) return Status::Ok();
+  return Status(Code::kDeadlock, "the row was changed after this transaction's snapshot");
+}
+
 // The row just read did not match: under READ COMMITTED its lock goes, unless an earlier statement took it.
 void ha_atoll::unlock_row() {
+  if (semi_consistent_ == SemiConsistent::kReturned) {
+    semi_consistent_ = SemiConsistent::kAllowed;
+    return;
+  }
   if (!current_lock_is_new_ || session_->snapshot_is_shared_by_statements()) return;
   atoll::plugin::instance()->transactions->locks()->unlock(
-      transaction()->lock_owner(), txn::LockRange{layout_->family()->id(), current_primary_key_});
+      transaction()->lock_owner(), txn::LockKey{layout_->family()->id(), current_primary_key_});
   current_lock_is_new_ = false;
 }

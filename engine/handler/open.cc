@@ -14,8 +14,7 @@ namespace ah = atoll::handler;
 ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share) {}
 ha_atoll::~ha_atoll() = default;
 
-// HA_BINLOG_STMT_CAPABLE stays off until range locks protect what a statement read; replicas apply
-// statements all the same.
+// Statements may be logged as such only where range locks protect what they read; replicas apply them always.
 handler::Table_flags ha_atoll::table_flags() const {
   Table_flags flags = HA_BINLOG_ROW_CAPABLE | HA_REC_NOT_IN_SEQ | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
                       HA_PRIMARY_KEY_IN_READ_INDEX | HA_TABLE_SCAN_ON_INDEX | HA_NULL_IN_KEY |
@@ -24,7 +23,8 @@ handler::Table_flags ha_atoll::table_flags() const {
                       HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE |
                       HA_CAN_SKIP_LOCKED | HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN;
   THD *thd = ha_thd();
-  if (thd != nullptr && thd->slave_thread) flags |= HA_BINLOG_STMT_CAPABLE;
+  const bool ranges_protected = thd == nullptr || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ;
+  if (ranges_protected || thd->slave_thread) flags |= HA_BINLOG_STMT_CAPABLE;
   return flags;
 }
 
@@ -139,6 +139,8 @@ int ha_atoll::reset() {
   row_slice_.Reset();
   if (row_buffer_.capacity() > (1 << 20)) std::string().swap(row_buffer_);
   skip_locked_ = false;
+  semi_consistent_ = SemiConsistent::kOff;
+  next_scan_end_.clear();
   duplicate_index_ = MAX_KEY;
   return 0;
 }

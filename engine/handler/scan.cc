@@ -62,23 +62,20 @@ int ha_atoll::rnd_next(uchar *record) {
     if (!should_scan_in_parallel()) {
       const ah::IndexLayout &index = layout_->primary_index();
       open_cursor(index.start, index.end, true);
+      scan_end_.clear();
+      start_protection(index.start, true);
       cursor_->Seek(index.start);
+      cursor_positioned_ = true;
     }
+  } else if (semi_consistent_ == SemiConsistent::kReturned) {
+    semi_consistent_ = SemiConsistent::kAgain;
   } else if (cursor_) {
     cursor_->Next();
   } else if (!parallel_) {
     resume_scan();
   }
   if (parallel_) return rnd_next_parallel(record);
-  for (; cursor_->Valid(); cursor_->Next()) {
-    if (killed()) return HA_ERR_ABORTED_BY_USER;
-    bool accepted = false;
-    current_key_.assign(cursor_->key().data(), cursor_->key().size());
-    const int error = accept_primary_entry(record, &accepted);
-    if (error || accepted) return error;
-  }
-  const rocksdb::Status status = cursor_->status();
-  return status.ok() ? HA_ERR_END_OF_FILE : fail(atoll::lsm::from_rocksdb(status));
+  return accept_current(record, true);
 }
 
 // HANDLER ... READ NEXT in a new statement: goes on behind the row that the former one returned.

@@ -38,6 +38,9 @@ txn::Transaction *Session::transaction() {
 
 void Session::enter_statement() {
   handlerton *hton = plugin::instance()->hton;
+  if (!transaction_ && thd_tx_isolation(thd_) == ISO_READ_UNCOMMITTED)
+    push_warning(thd_, Sql_condition::WARN_LEVEL_NOTE, HA_ERR_UNSUPPORTED,
+                 "ATOLL: READ UNCOMMITTED is served as READ COMMITTED");
   transaction();
   trans_register_ha(thd_, false, hton, 0);
   if (in_multi_statement_transaction(thd_)) trans_register_ha(thd_, true, hton, 0);

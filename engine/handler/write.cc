@@ -35,12 +35,15 @@ Status ha_atoll::write_new_row(const uchar *record) {
   uint64_t hidden_id = 0;
   if (layout.hidden_primary()) ATOLL_RETURN_IF_ERROR(next_hidden_id(&hidden_id));
   layout.primary_key(record, hidden_id, &primary_key_);
+  // No other statement can ask for a new id, but a scan that locks must be able to wait for the row.
+  if (layout.hidden_primary())
+    ATOLL_RETURN_IF_ERROR(lock_row(primary_key_, ah::RowLock::kExclusive, nullptr));
   ATOLL_RETURN_IF_ERROR(check_unique(record, primary_key_, nullptr, nullptr));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
 
   packed_row_.clear();
   layout.row().pack(record, &packed_row_);
-  ATOLL_RETURN_IF_ERROR(transaction()->put(layout.family(), primary_key_, packed_row_));
+  ATOLL_RETURN_IF_ERROR(transaction()->insert(layout.family(), primary_key_, packed_row_, lock_wait()));
   ATOLL_RETURN_IF_ERROR(put_secondary_entries(record, primary_key_));
   current_primary_key_ = primary_key_;
   raise_auto_increment(record);
@@ -53,7 +56,7 @@ Status ha_atoll::put_secondary_entries(const uchar *record, const std::string &p
     if (static_cast<int>(i) == layout_->primary()) continue;
     bool has_null = false;
     layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
-    ATOLL_RETURN_IF_ERROR(transaction()->put(layout_->family(), entry_key_, entry_value_));
+    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait()));
   }
   return Status::Ok();
 }
@@ -133,8 +136,10 @@ Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_r
   if (primary_key_ != old_primary_key_) {
     ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_primary_key_));
     ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
+    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout.family(), primary_key_, packed_row_, lock_wait()));
+  } else {
+    ATOLL_RETURN_IF_ERROR(transaction()->put(layout.family(), primary_key_, packed_row_));
   }
-  ATOLL_RETURN_IF_ERROR(transaction()->put(layout.family(), primary_key_, packed_row_));
   ATOLL_RETURN_IF_ERROR(update_secondary_entries(old_record, new_record, old_primary_key_, primary_key_));
   current_primary_key_ = primary_key_;
   raise_auto_increment(new_record);
@@ -152,8 +157,12 @@ Status ha_atoll::update_secondary_entries(const uchar *old_record, const uchar *
     const bool same_key = old_entry_key_ == entry_key_;
     // Unchanged entries too are written when the snapshot does not show them, or lost them above.
     if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
-    if (!same_key) ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), old_entry_key_));
-    ATOLL_RETURN_IF_ERROR(transaction()->put(layout_->family(), entry_key_, entry_value_));
+    if (same_key) {
+      ATOLL_RETURN_IF_ERROR(transaction()->put(layout_->family(), entry_key_, entry_value_));
+      continue;
+    }
+    ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), old_entry_key_));
+    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait()));
   }
   return Status::Ok();
 }

@@ -62,6 +62,7 @@ ST_FIELD_INFO locks[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
                          Column("TABLE_NAME", Varchar(NAME_LEN), NULLABLE),
                          Column("INDEX_NAME", Varchar(NAME_LEN), NULLABLE),
                          Column("LOCK_KEY", Varchar(kKeyHexMax), NOT_NULL),
+                         Column("LOCK_KEY_END", Varchar(kKeyHexMax), NULLABLE),
                          Column("LOCK_MODE", Varchar(9), NOT_NULL),
                          Column("LOCK_STATE", Varchar(7), NOT_NULL),
                          Column("WAITED_MS", Show::ULonglong(), NOT_NULL),
@@ -249,7 +250,9 @@ int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
     } else {
       row.null().null().null();  // a TEMPORARY table, or one dropped meanwhile
     }
-    row.text(hex(lock.key)).text(lock.mode == txn::LockMode::kShared ? "shared" : "exclusive");
+    row.text(hex(lock.key));
+    lock.kind == txn::LockKind::kRange ? row.text(hex(lock.key_end)) : row.null();
+    row.text(lock.mode_name());
     row.text(lock.waiting ? "waiting" : "granted")
         .number(lock.waited_ms)
         .number_or_null(lock.blocking_transaction_id);

@@ -120,8 +120,6 @@ st_mysql_show_var variables[] = {SHOW_FUNC_ENTRY("Atoll", &show_all), {nullptr, 
 
 // ---- SHOW ENGINE ATOLL STATUS -------------------------------------------------------------------
 
-const char *mode_name(txn::LockMode mode) { return mode == txn::LockMode::kShared ? "shared" : "exclusive"; }
-
 void describe_bucket(const Instance &running, std::ostream &text) {
   Numbers numbers;
   add_store(running, &numbers);
@@ -149,7 +147,7 @@ void describe_waits(const Instance &running, std::ostream &text) {
   for (const txn::LockInfo &lock : running.transactions->locks()->list()) {
     if (!lock.waiting || ++listed > kListedMax) continue;
     text << "  transaction " << lock.transaction_id << " waits " << lock.waited_ms << " ms for transaction "
-         << lock.blocking_transaction_id << " (" << mode_name(lock.mode) << ", family " << lock.family_id
+         << lock.blocking_transaction_id << " (" << lock.mode_name() << ", family " << lock.family_id
          << ")\n";
   }
   const std::string deadlock = running.transactions->locks()->last_deadlock();

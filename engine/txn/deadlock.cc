@@ -3,7 +3,8 @@
 // Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the
 // last of them to start waiting searches when all others are queued, because starts are serialised by the
 // graph mutex. Why it finds no false ones: see I1 in lock_table_impl.h; every edge seen was there when the
-// search began, and a waiting owner releases nothing.
+// search began, and a waiting owner releases nothing. A range granted later can give a waiting insert one
+// more owner to wait for, but that one is running; when it starts to wait, it searches.
 
 #include <algorithm>
 
@@ -14,7 +15,7 @@ namespace atoll::txn {
 // Pushes the waiters that `request` waits for. The stack ends with the front of the queue, so that it is
 // expanded first: those behind stop at it, which makes the search linear in the length of the queue.
 void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
-  std::lock_guard<std::mutex> guard(shard_of(request->hash).mutex);
+  std::lock_guard<std::mutex> guard(mutex_of(*request));
   if (request->state != RequestState::kWaiting) return;
   const auto push = [&](Request *target) {
     if (target == nullptr || target->visited_epoch == epoch) return;
@@ -23,6 +24,10 @@ void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
     stack->push_back(target);
   };
   request->expanded_epoch = epoch;
+  if (request->slot != nullptr) {
+    each_blocker(*request, [&](LockOwner::State *holder) { push(holder->waiting); });
+    return;
+  }
   for (Grant *g = &request->lock->first; g != nullptr; g = g->next) {
     if (g->owner != nullptr && g->owner != request->owner && !compatible(g->mode, request->mode)) {
       push(g->owner->waiting);
@@ -53,12 +58,11 @@ Request *LockTable::Impl::find_cycle(Request *start) {
 
 // Ends a wait with kDeadlock. Returns false if that wait has ended by itself.
 bool LockTable::Impl::fail_victim(Request *victim) {
-  Lock *lock = victim->lock;
-  std::lock_guard<std::mutex> guard(shard_of(victim->hash).mutex);
+  std::lock_guard<std::mutex> guard(mutex_of(*victim));
   if (victim->state != RequestState::kWaiting) return false;
   dequeue(victim);
   victim->state = RequestState::kDeadlock;
-  grant_waiters(lock);
+  if (victim->lock != nullptr) grant_waiters(victim->lock);
   wake(victim->owner);
   return true;
 }
@@ -94,9 +98,11 @@ std::string LockTable::Impl::describe_cycle(Request *start, Request *last, Reque
     const Request &blocker = *cycle[(i + 1) % cycle.size()];
     text += "transaction " + std::to_string(r.owner->transaction_id) + " (" +
             std::to_string(r.owner->held_count.load(std::memory_order_relaxed)) + " locks) waits for " +
-            (r.mode == LockMode::kExclusive ? "X" : "S") + (r.upgrade ? " (upgrade)" : "") + " on family " +
-            std::to_string(r.lock->family_id) + " key " + to_hex(r.lock->key()) + " behind transaction " +
-            std::to_string(blocker.owner->transaction_id) + "\n";
+            (r.slot != nullptr                ? "insert into a locked range"
+             : r.mode == LockMode::kExclusive ? "X"
+                                              : "S") +
+            (r.upgrade ? " (upgrade)" : "") + " on family " + std::to_string(r.key.family_id) + " key " +
+            to_hex(r.key.key) + " behind transaction " + std::to_string(blocker.owner->transaction_id) + "\n";
   }
   text += "victim: transaction " + std::to_string(victim->owner->transaction_id) + "\n";
   return text;

@@ -18,7 +18,18 @@ std::string to_hex(std::string_view bytes) {
 namespace {
 
 LockInfo describe(const Lock &lock, const LockOwner::State &owner, LockMode mode) {
-  return LockInfo{owner.transaction_id, lock.family_id, std::string(lock.key()), mode, false, 0, 0};
+  return {
+      owner.transaction_id, lock.family_id, LockKind::kRow, std::string(lock.key()), "", mode, false, 0, 0};
+}
+
+LockInfo describe_wait(const Request &r, LockInfo info, Clock::time_point now) {
+  info.waiting = true;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - r.since);
+  info.waited_ms = static_cast<uint64_t>(waited.count());
+  each_blocker(r, [&](const LockOwner::State *blocker) {
+    if (info.blocking_transaction_id == 0) info.blocking_transaction_id = blocker->transaction_id;
+  });
+  return info;
 }
 
 void list_lock(const Lock &lock, Clock::time_point now, std::vector<LockInfo> *out) {
@@ -26,18 +37,46 @@ void list_lock(const Lock &lock, Clock::time_point now, std::vector<LockInfo> *o
     if (g->owner != nullptr) out->push_back(describe(lock, *g->owner, g->mode));
   }
   for (const Request *r = lock.queue_head; r != nullptr; r = r->next) {
-    LockInfo info = describe(lock, *r->owner, r->mode);
-    info.waiting = true;
-    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - r->since);
-    info.waited_ms = static_cast<uint64_t>(waited.count());
-    each_blocker(*r, [&](const LockOwner::State *blocker) {
-      if (info.blocking_transaction_id == 0) info.blocking_transaction_id = blocker->transaction_id;
+    out->push_back(describe_wait(*r, describe(lock, *r->owner, r->mode), now));
+  }
+}
+
+void list_slot(const RangeSlot &slot, Clock::time_point now, std::vector<LockInfo> *out) {
+  constexpr auto kX = LockMode::kExclusive;
+  std::lock_guard<std::mutex> guard(slot.mutex);
+  for (const auto &hold : slot.holds) {
+    const uint64_t id = hold->owner->transaction_id;
+    hold->ranges.each([&](const std::string &lower, const std::string &upper) {
+      out->push_back({id, hold->family_id, LockKind::kRange, lower, upper, LockMode::kShared, false, 0, 0});
     });
-    out->push_back(std::move(info));
+  }
+  for (const Request *r = slot.queue_head; r != nullptr; r = r->next) {
+    LockInfo info{r->owner->transaction_id,
+                  r->key.family_id,
+                  LockKind::kInsert,
+                  std::string(r->key.key),
+                  "",
+                  kX,
+                  true,
+                  0,
+                  0};
+    out->push_back(describe_wait(*r, std::move(info), now));
   }
 }
 
 }  // namespace
+
+const char *LockInfo::mode_name() const {
+  switch (kind) {
+    case LockKind::kRow:
+      return mode == LockMode::kShared ? "shared" : "exclusive";
+    case LockKind::kRange:
+      return "range";
+    case LockKind::kInsert:
+      return "insert";
+  }
+  return "";
+}
 
 std::vector<LockInfo> LockTable::list() const {
   std::vector<LockInfo> out;
@@ -48,6 +87,7 @@ std::vector<LockInfo> LockTable::list() const {
       for (const Lock *lock = head; lock != nullptr; lock = lock->bucket_next) list_lock(*lock, now, &out);
     }
   }
+  for (const RangeSlot &slot : impl_->slots) list_slot(slot, now, &out);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Locks, their holders and their queues. The search for deadlocks is in deadlock.cc, the data structures
-// and the order of mutexes in lock_table_impl.h.
+// Row locks, their holders and their queues. Range locks are in range_lock.cc, waiting is in lock_wait.cc,
+// the search for deadlocks in deadlock.cc, the data structures and the order of mutexes in lock_table_impl.h.
 //
 // The common case, a free lock, costs one shard mutex, one allocation and one hash lookup. Only who must
 // wait takes the graph mutex.
@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <thread>
 
 #include "txn/lock_table_impl.h"
 
@@ -18,11 +17,10 @@ namespace atoll::txn {
 namespace {
 
 constexpr uint16_t kTakenMax = UINT16_MAX;
-constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps deadlines representable
 
-uint32_t hash_of(const LockRange &range) {
-  uint64_t h = std::hash<std::string_view>{}(range.key);
-  h ^= range.family_id * 0x9E3779B97F4A7C15ull;
+uint32_t hash_of(const LockKey &key) {
+  uint64_t h = std::hash<std::string_view>{}(key.key);
+  h ^= key.family_id * 0x9E3779B97F4A7C15ull;
   h *= 0xBF58476D1CE4E5B9ull;
   return static_cast<uint32_t>(h >> 32);
 }
@@ -31,11 +29,11 @@ size_t bucket_of(const Shard &shard, uint32_t hash) {
   return (hash / LockTable::Impl::kShards) & (shard.buckets.size() - 1);
 }
 
-Lock *find(const Shard &shard, const LockRange &range, uint32_t hash) {
+Lock *find(const Shard &shard, const LockKey &key, uint32_t hash) {
   if (shard.buckets.empty()) return nullptr;
   Lock *lock = shard.buckets[bucket_of(shard, hash)];
   while (lock != nullptr &&
-         (lock->hash != hash || lock->family_id != range.family_id || lock->key() != range.key)) {
+         (lock->hash != hash || lock->family_id != key.family_id || lock->key() != key.key)) {
     lock = lock->bucket_next;
   }
   return lock;
@@ -55,14 +53,14 @@ void grow(Shard *shard) {
   }
 }
 
-Lock *find_or_create(Shard *shard, const LockRange &range, uint32_t hash) {
-  if (Lock *lock = find(*shard, range, hash); lock != nullptr) return lock;
+Lock *find_or_create(Shard *shard, const LockKey &key, uint32_t hash) {
+  if (Lock *lock = find(*shard, key, hash); lock != nullptr) return lock;
   if (shard->count >= shard->buckets.size()) grow(shard);
-  Lock *lock = new (::operator new(sizeof(Lock) + range.key.size())) Lock;
+  Lock *lock = new (::operator new(sizeof(Lock) + key.key.size())) Lock;
   lock->hash = hash;
-  lock->family_id = range.family_id;
-  lock->key_size = static_cast<uint32_t>(range.key.size());
-  if (!range.key.empty()) std::memcpy(lock->key_bytes(), range.key.data(), range.key.size());
+  lock->family_id = key.family_id;
+  lock->key_size = static_cast<uint32_t>(key.key.size());
+  if (!key.key.empty()) std::memcpy(lock->key_bytes(), key.key.data(), key.key.size());
   Lock *&head = shard->buckets[bucket_of(*shard, hash)];
   lock->bucket_next = head;
   head = lock;
@@ -151,13 +149,6 @@ void enqueue(Lock *lock, Request *request) {
   if (after != nullptr) after->prev = request;
 }
 
-// The owner's thread notes a new grant.
-void add_held(LockOwner::State *owner, Grant *grant) {
-  grant->index = static_cast<uint32_t>(owner->held.size());
-  owner->held.push_back(grant);
-  owner->held_count.fetch_add(1, std::memory_order_relaxed);
-}
-
 void compact_held(LockOwner::State *owner) {
   size_t to = 0;
   size_t immune = 0;
@@ -179,10 +170,6 @@ void remove_held(LockOwner::State *owner, uint32_t index) {
   if (owner->held.size() > 2 * count + 64) compact_held(owner);
 }
 
-void await_no_pins(LockOwner::State *owner) {
-  while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
-}
-
 // Waiters look at their blockers again, because one came in front of them.
 void wake_queue(Lock *lock, const Request *except) {
   for (Request *r = lock->queue_head; r != nullptr; r = r->next) {
@@ -193,16 +180,17 @@ void wake_queue(Lock *lock, const Request *except) {
 }  // namespace
 
 void dequeue(Request *request) {
-  (request->prev != nullptr ? request->prev->next : request->lock->queue_head) = request->next;
+  Request *&head = request->slot != nullptr ? request->slot->queue_head : request->lock->queue_head;
+  (request->prev != nullptr ? request->prev->next : head) = request->next;
   if (request->next != nullptr) request->next->prev = request->prev;
   request->next = request->prev = nullptr;
 }
 
-void wake(LockOwner::State *owner) {
-  // Notified under the mutex: the owner may be gone right after it is released.
-  std::lock_guard<std::mutex> guard(owner->wake_mutex);
-  owner->woken = true;
-  owner->wake.notify_one();
+// The owner's thread notes a new grant.
+void add_held(LockOwner::State *owner, Grant *grant) {
+  grant->index = static_cast<uint32_t>(owner->held.size());
+  owner->held.push_back(grant);
+  owner->held_count.fetch_add(1, std::memory_order_relaxed);
 }
 
 void grant_waiters(Lock *lock) {
@@ -273,15 +261,15 @@ LockTable::~LockTable() {
 
 void LockTable::set_before_wait(BeforeWait callback) { impl_->before_wait = std::move(callback); }
 
-Status LockTable::lock(LockOwner *owner, const LockRange &range, LockMode mode, const LockWait &wait,
+Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait,
                        bool *waited) {
   if (waited != nullptr) *waited = false;
   LockOwner::State *state = owner->state_.get();
-  const uint32_t hash = hash_of(range);
+  const uint32_t hash = hash_of(key);
   Shard &shard = impl_->shard_of(hash);
   {
     std::lock_guard<std::mutex> guard(shard.mutex);
-    Lock *lock = find_or_create(&shard, range, hash);
+    Lock *lock = find_or_create(&shard, key, hash);
     bool is_new = false;
     if (Grant *grant = try_grant(lock, state, mode, &is_new); grant != nullptr) {
       if (is_new)
@@ -293,135 +281,41 @@ Status LockTable::lock(LockOwner *owner, const LockRange &range, LockMode mode, 
   }
   if (wait.timeout_ms == 0) return Status(Code::kLockTimeout, "the row is locked by another transaction");
   if (waited != nullptr) *waited = true;
-  return impl_->wait_for_lock(state, range, hash, mode, wait.timeout_ms);
+  Request request;
+  request.owner = state;
+  request.key = key;
+  request.mode = mode;
+  request.hash = hash;
+  return impl_->wait_for(&request, wait.timeout_ms);
 }
 
-// Enters the queue and breaks the cycles that this closes. Returns true if `request` has to wait now.
-bool LockTable::Impl::start_wait(Request *request, const LockRange &range, uint32_t hash, Status *status) {
-  LockOwner::State *owner = request->owner;
-  std::lock_guard<std::mutex> graph(graph_mutex);
-  {
-    std::lock_guard<std::mutex> guard(owner->wake_mutex);
-    owner->woken = false;
-    if (owner->killed) {
-      *status = Status(Code::kInterrupted, "the wait for a row lock was interrupted");
-      return false;
-    }
+bool LockTable::Impl::grant_or_enqueue(Request *request) {
+  Lock *lock = find_or_create(&shard_of(request->hash), request->key, request->hash);
+  bool is_new = false;
+  if (Grant *grant = try_grant(lock, request->owner, request->mode, &is_new); grant != nullptr) {
+    if (is_new) add_held(request->owner, grant);
+    return true;
   }
-  Shard &shard = shard_of(hash);
-  {
-    std::lock_guard<std::mutex> guard(shard.mutex);
-    Lock *lock = find_or_create(&shard, range, hash);
-    bool is_new = false;
-    if (Grant *grant = try_grant(lock, owner, request->mode, &is_new); grant != nullptr) {
-      if (is_new) add_held(owner, grant);
-      return false;
-    }
-    enqueue(lock, request);
-    if (request->upgrade && before_wait) wake_queue(lock, request);
-  }
-  owner->waiting = request;
-  waits.fetch_add(1, std::memory_order_relaxed);
-  if (!break_cycles(request)) return true;
-  owner->waiting = nullptr;
-  *status = Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
+  enqueue(lock, request);
+  if (request->upgrade && before_wait) wake_queue(lock, request);
   return false;
 }
 
-// Leaves the queue if still in it. Returns how the wait ended; kWaiting: not granted.
-RequestState LockTable::Impl::end_wait(Request *request) {
-  std::lock_guard<std::mutex> graph(graph_mutex);
-  request->owner->waiting = nullptr;
-  Shard &shard = shard_of(request->hash);
-  // Also waits for whoever is waking us to be done with our State.
-  std::lock_guard<std::mutex> guard(shard.mutex);
-  if (request->state == RequestState::kWaiting) {
-    Lock *lock = request->lock;
-    dequeue(request);
-    grant_waiters(lock);
-    remove_if_unused(&shard, lock);
-  }
-  return request->state;
-}
-
-RequestState LockTable::Impl::state_of(const Request &request) {
-  std::lock_guard<std::mutex> guard(shard_of(request.hash).mutex);
-  return request.state;
-}
-
-void LockTable::Impl::report_blockers(const Request &request, std::vector<uint64_t> *reported) {
-  if (!before_wait) return;
-  std::vector<LockOwner::State *> pinned;
-  {
-    std::lock_guard<std::mutex> guard(shard_of(request.hash).mutex);
-    if (request.state != RequestState::kWaiting) return;
-    each_blocker(request, [&](LockOwner::State *blocker) {
-      const uint64_t id = blocker->transaction_id;
-      if (std::find(reported->begin(), reported->end(), id) != reported->end()) return;
-      reported->push_back(id);
-      blocker->pins.fetch_add(1);
-      pinned.push_back(blocker);
-    });
-  }
-  for (LockOwner::State *blocker : pinned) {
-    if (void *user = blocker->user.load(); user != nullptr) before_wait(request.owner->self, user);
-    blocker->pins.fetch_sub(1);  // the owner may be gone from here on
-  }
-}
-
-Status LockTable::Impl::wait_for_lock(LockOwner::State *owner, const LockRange &range, uint32_t hash,
-                                      LockMode mode, uint64_t timeout_ms) {
-  Request request;
-  request.owner = owner;
-  request.mode = mode;
-  request.hash = hash;
-  request.since = Clock::now();
-  const auto deadline = request.since + std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMaxMs));
-  Status status;
-  if (!start_wait(&request, range, hash, &status)) return status;
-
-  std::vector<uint64_t> reported;
-  bool killed = false;
-  bool timed_out = false;
-  do {
-    report_blockers(request, &reported);
-    std::unique_lock<std::mutex> guard(owner->wake_mutex);
-    timed_out = !owner->wake.wait_until(guard, deadline, [&] { return owner->woken || owner->killed; });
-    killed = owner->killed;
-    owner->woken = false;
-  } while (!timed_out && !killed && state_of(request) == RequestState::kWaiting);
-
-  const RequestState end = end_wait(&request);
-  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.since);
-  wait_us.fetch_add(static_cast<uint64_t>(waited.count()), std::memory_order_relaxed);
-  switch (end) {
-    case RequestState::kGranted:
-      if (!request.upgrade) add_held(owner, request.grant);
-      return Status::Ok();
-    case RequestState::kDeadlock:
-      return Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
-    case RequestState::kWaiting:
-      if (killed) return Status(Code::kInterrupted, "the wait for a row lock was interrupted");
-      return Status(Code::kLockTimeout, "lock wait timeout exceeded");
-  }
-  return Status(Code::kBug, "unknown end of a lock wait");
-}
-
-bool LockTable::holds(LockOwner *owner, const LockRange &range, LockMode mode) const {
-  const uint32_t hash = hash_of(range);
+bool LockTable::holds(LockOwner *owner, const LockKey &key, LockMode mode) const {
+  const uint32_t hash = hash_of(key);
   const Shard &shard = impl_->shard_of(hash);
   std::lock_guard<std::mutex> guard(shard.mutex);
-  Lock *lock = find(shard, range, hash);
+  Lock *lock = find(shard, key, hash);
   const Grant *grant = lock == nullptr ? nullptr : find_grant(lock, owner->state_.get());
   return grant != nullptr && (grant->mode == mode || grant->mode == LockMode::kExclusive);
 }
 
-void LockTable::unlock(LockOwner *owner, const LockRange &range) {
+void LockTable::unlock(LockOwner *owner, const LockKey &key) {
   LockOwner::State *state = owner->state_.get();
-  const uint32_t hash = hash_of(range);
+  const uint32_t hash = hash_of(key);
   Shard &shard = impl_->shard_of(hash);
   std::lock_guard<std::mutex> guard(shard.mutex);
-  Lock *lock = find(shard, range, hash);
+  Lock *lock = find(shard, key, hash);
   Grant *grant = lock == nullptr ? nullptr : find_grant(lock, state);
   if (grant == nullptr || grant->index < state->immune || grant->taken == kTakenMax) return;
   if (--grant->taken > 0) return;
@@ -452,6 +346,7 @@ void LockTable::unlock_all(LockOwner *owner) {
   state->held.clear();
   state->immune = 0;
   state->held_count.store(0, std::memory_order_relaxed);
+  if (!state->ranges.empty()) impl_->release_ranges(state);
   await_no_pins(state);
 }
 

@@ -1,5 +1,9 @@
-// Row locks of all transactions, in memory. Locks stand above RocksDB, which is opened without its own
-// concurrency control (ARCHITECTURE.md, Transactions).
+// Row locks and range locks of all transactions, in memory. Locks stand above RocksDB, which is opened
+// without its own concurrency control (docs/isolation.md).
+//
+// A row lock is on one key, which need not exist. A range lock is on the keys between two bounds of one
+// index: while it is held no other transaction may insert there. Range locks do not conflict with each other
+// nor with row locks; rows that are in a range are locked one by one.
 //
 // Invariants
 //   L1  A lock is granted only if compatible with every lock held and, first come first served, with
@@ -7,7 +11,10 @@
 //   L2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
 //       owner in the cycle has fewer locks, then that one is the victim.
 //   L3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
-// Tests: lock_table_test.cc (compatibility, order, kill), lock_stress_test.cc (L1 to L3 against a model).
+//   L4  What lock_insert() writes lies in no range that another owner has locked by then, and a range is
+//       granted only up to what others wrote before and have not committed.
+// Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (L4), lock_stress_test.cc (L1 to
+//        L3 against a model), range_test.cc (L4 with threads).
 #pragma once
 
 #include <atomic>
@@ -24,12 +31,14 @@ namespace atoll::txn {
 
 enum class LockMode : uint8_t { kShared, kExclusive };
 
-// Which rows a request covers. Today only kRow is granted; kRange is in the interface so that range locks
-// do not change the callers.
-struct LockRange {
+// What a lock is on.
+struct LockKey {
   uint32_t family_id = 0;  // lsm::Family::id(); the key carries the table prefix
-  std::string_view key;    // full data key of the row; copied when a lock is made
+  std::string_view key;    // full data key; copied when a lock is made
 };
+
+// All keys of an index begin with the same bytes, so many: table prefix and index number.
+inline constexpr size_t kIndexStartBytes = 6;
 
 // What to do when the lock is not free.
 struct LockWait {
@@ -58,14 +67,20 @@ class LockOwner {
   std::unique_ptr<State> state_;
 };
 
+enum class LockKind : uint8_t { kRow, kRange, kInsert };  // kInsert: waits for the holders of ranges
+
 struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   uint64_t transaction_id;
   uint32_t family_id;
+  LockKind kind;
   std::string key;
-  LockMode mode;
+  std::string key_end;  // of a range: the first key that is not in it
+  LockMode mode;        // of a row lock
   bool waiting;
   uint64_t waited_ms;
   uint64_t blocking_transaction_id;  // 0 when granted
+
+  const char *mode_name() const;  // "shared", "exclusive", "range", "insert"
 };
 
 class LockTable {
@@ -82,17 +97,31 @@ class LockTable {
   // Takes or upgrades a lock. *waited (may be nullptr) tells that others may have changed the row since
   // the caller last looked.
   // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
-  Status lock(LockOwner *owner, const LockRange &range, LockMode mode, const LockWait &wait, bool *waited);
+  Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited);
 
-  // True if `owner` holds `range` at least in `mode`.
-  bool holds(LockOwner *owner, const LockRange &range, LockMode mode) const;
+  // True if `owner` holds `key` at least in `mode`.
+  bool holds(LockOwner *owner, const LockKey &key, LockMode mode) const;
 
   // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when
   // every lock() of it has been taken back; so a row that another part of the statement, or an earlier
   // statement, locked too stays locked. No effect on locks taken before the last mark().
-  void unlock(LockOwner *owner, const LockRange &range);
+  void unlock(LockOwner *owner, const LockKey &key);
   // Makes all locks held now immune to unlock(). Returns how many there are.
   size_t mark(LockOwner *owner) const;
+  // True when somebody, `owner` included, holds a range in the index of `key` (or in one that shares its
+  // slot). One atomic read, in one order with lock_range(): see Transaction::insert().
+  bool has_ranges(const LockKey &key) const;
+  // Lets `narrow` cut [*lower, *upper) to where nothing uncommitted is in the way, then takes the rest. Waits
+  // for nobody. Requires: both bounds in one index.
+  using Narrow = std::function<void(std::string *lower, std::string *upper)>;
+  void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
+                  const Narrow &narrow);
+  // Waits until no other owner's range has `key` in it, then calls `write` before any such range can be
+  // granted. `narrow` and `write` run under a mutex of the index: they may not call the lock table.
+  // Errors: those of lock(), and what `write` returns.
+  Status lock_insert(LockOwner *owner, const LockKey &key, const LockWait &wait,
+                     const std::function<Status()> &write);
+
   // Releases everything, keeps nothing. Returns when no other thread looks at `owner` any more.
   void unlock_all(LockOwner *owner);
 

@@ -1,23 +1,28 @@
-// The inside of the lock table: shared by lock_table.cc (locks and queues) and deadlock.cc (the graph).
+// The inside of the lock table: shared by lock_table.cc (row locks and their queues), range_lock.cc (range
+// locks), lock_wait.cc (waiting) and deadlock.cc (the graph).
 //
-// Mutexes, in the order they may be taken: graph mutex, one shard mutex, one owner's wake mutex.
+// Mutexes, in the order they may be taken: graph mutex, one shard's or slot's mutex, one owner's wake mutex.
 // Invariants
 //   I1  An owner starts to wait, and ends its wait, only under the graph mutex. So while somebody
 //       searches for cycles the set of waiters only shrinks, and an owner whose `waiting` is set lives.
 //   I2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
 //       the shard mutex.
 //   I3  A lock is in the table if and only if it has a holder or a waiter.
+//   I4  A slot's holds and queue change only under its mutex; its `count` is raised before a range is looked
+//       for obstacles and falls after the last one is gone.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "txn/key_ranges.h"
 #include "txn/lock_table.h"
 
 namespace atoll::txn {
@@ -25,6 +30,7 @@ namespace atoll::txn {
 using Clock = std::chrono::steady_clock;
 
 struct Lock;
+struct RangeSlot;
 
 // One owner's hold on one lock. The first holder's grant is stored inside the lock.
 struct Grant {
@@ -38,11 +44,13 @@ struct Grant {
 
 enum class RequestState : uint8_t { kWaiting, kGranted, kDeadlock };
 
-// A waiting lock() call; lives on the waiter's stack.
+// A waiting lock() or lock_insert() call; lives on the waiter's stack.
 struct Request {
   LockOwner::State *owner = nullptr;
-  Lock *lock = nullptr;
-  Request *next = nullptr;  // towards the end of the queue
+  LockKey key;
+  Lock *lock = nullptr;       // of lock(), while queued
+  RangeSlot *slot = nullptr;  // of lock_insert()
+  Request *next = nullptr;    // towards the end of the queue
   Request *prev = nullptr;
   Grant *grant = nullptr;  // the result, or the shared grant that is upgraded
   Clock::time_point since;
@@ -76,6 +84,23 @@ struct alignas(64) Shard {
   size_t count = 0;
 };
 
+// The ranges of one owner in one index.
+struct RangeHold {
+  LockOwner::State *owner = nullptr;
+  RangeSlot *slot = nullptr;
+  uint32_t family_id = 0;
+  std::string index_start;
+  KeyRanges ranges;
+};
+
+// The indexes with the same hash; see Impl::slot_of().
+struct alignas(64) RangeSlot {
+  std::atomic<uint32_t> count{0};  // holds, and those about to be made
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<RangeHold>> holds;
+  Request *queue_head = nullptr;  // lock_insert() calls, in no order that matters
+};
+
 struct LockOwner::State {
   LockOwner *self = nullptr;
   uint64_t transaction_id = 0;
@@ -85,6 +110,8 @@ struct LockOwner::State {
   std::vector<Grant *> held;
   size_t immune = 0;  // held[0 .. immune) may not be released by unlock()
   std::atomic<size_t> held_count{0};
+
+  std::vector<RangeHold *> ranges;  // the owner's thread only
 
   std::mutex wake_mutex;
   std::condition_variable wake;
@@ -97,8 +124,10 @@ struct LockOwner::State {
 
 struct LockTable::Impl {
   static constexpr size_t kShards = 256;
+  static constexpr size_t kSlots = 256;
 
   mutable std::array<Shard, kShards> shards;
+  mutable std::array<RangeSlot, kSlots> slots;
   mutable std::mutex graph_mutex;
   uint64_t epoch = 0;              // guarded by graph_mutex
   std::string last_deadlock_text;  // guarded by graph_mutex
@@ -107,10 +136,19 @@ struct LockTable::Impl {
 
   Shard &shard_of(uint32_t hash) const { return shards[hash % kShards]; }
 
-  // lock_table.cc.
-  Status wait_for_lock(LockOwner::State *owner, const LockRange &range, uint32_t hash, LockMode mode,
-                       uint64_t timeout_ms);
-  bool start_wait(Request *request, const LockRange &range, uint32_t hash, Status *status);
+  RangeSlot &slot_of(const LockKey &key) const;
+  std::mutex &mutex_of(const Request &request) const {
+    return request.slot != nullptr ? request.slot->mutex : shard_of(request.hash).mutex;
+  }
+
+  // lock_table.cc and range_lock.cc. Require the mutex of the request. True: granted; false: queued.
+  bool grant_or_enqueue(Request *request);
+  bool pass_or_enqueue(Request *request);
+  void release_ranges(LockOwner::State *owner);
+
+  // lock_wait.cc. Waits for a request that could not be granted at once.
+  Status wait_for(Request *request, uint64_t timeout_ms);
+  bool start_wait(Request *request, Status *status);
   RequestState end_wait(Request *request);
   RequestState state_of(const Request &request);
   void report_blockers(const Request &request, std::vector<uint64_t> *reported);
@@ -126,10 +164,22 @@ struct LockTable::Impl {
 
 inline bool compatible(LockMode a, LockMode b) { return a == LockMode::kShared && b == LockMode::kShared; }
 
+// Calls visit(owner) for each other owner with a range that has `key` in it. Requires: the slot's mutex.
+template <typename Visit>
+void each_range_holder(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key,
+                       const Visit &visit) {
+  for (const auto &hold : slot.holds) {
+    if (hold->owner != owner && hold->family_id == key.family_id && hold->ranges.contains(key.key)) {
+      visit(hold->owner);
+    }
+  }
+}
+
 // Calls visit(owner) for each owner that `request` has to wait for: holders, then those in front of it.
-// Requires: the shard mutex. The last one visited of the queue is the front.
+// Requires: the request's mutex. The last one visited of the queue is the front.
 template <typename Visit>
 void each_blocker(const Request &request, const Visit &visit) {
+  if (request.slot != nullptr) return each_range_holder(*request.slot, request.owner, request.key, visit);
   for (Grant *g = &request.lock->first; g != nullptr; g = g->next) {
     if (g->owner != nullptr && g->owner != request.owner && !compatible(g->mode, request.mode)) {
       visit(g->owner);
@@ -140,11 +190,14 @@ void each_blocker(const Request &request, const Visit &visit) {
   }
 }
 
-// lock_table.cc. All require the shard mutex of the lock.
-void dequeue(Request *request);
+// lock_table.cc. All require the mutex of the lock's shard.
+void dequeue(Request *request);  // or of the slot
 void grant_waiters(Lock *lock);  // grants from the front what can be granted, and wakes
 void remove_if_unused(Shard *shard, Lock *lock);
-void wake(LockOwner::State *owner);
+void add_held(LockOwner::State *owner, Grant *grant);
+
+void wake(LockOwner::State *owner);  // any mutex but an owner's
+void await_no_pins(LockOwner::State *owner);
 
 std::string to_hex(std::string_view bytes);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <mutex>
 
 #include "txn/merged_iterator.h"
 #include "txn/transaction_impl.h"
@@ -97,7 +98,11 @@ TransactionImpl::~TransactionImpl() {
 }
 
 void TransactionImpl::become(TransactionImpl *prepared) {
+  std::scoped_lock guard(writes_mutex_, prepared->writes_mutex_);
   owner_.swap(prepared->owner_);
+  writes_ = std::move(prepared->writes_);
+  extents_ = std::move(prepared->extents_);
+  written_families_.swap(prepared->written_families_);
   two_phase_ = std::move(prepared->two_phase_);
   xid_ = prepared->xid_;
   writes_shown_.store(prepared->write_count());
@@ -163,21 +168,33 @@ void TransactionImpl::set_write_count() {
   writes_shown_.store(writes_ == nullptr ? 0 : writes_->write_count(), std::memory_order_relaxed);
 }
 
-Status TransactionImpl::write(lsm::Family *family, std::string_view key, std::string_view value,
-                              bool removed) {
+Status TransactionImpl::check_write(std::string_view key, std::string_view value) const {
   if (is_prepared()) return Status(Code::kBug, "a prepared transaction cannot write");
   if (key.size() > kFieldBytesMax || value.size() > kFieldBytesMax) {
     return Status(Code::kInvalid, "a row must be smaller than 4 GiB");
   }
-  if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
   const uint64_t bytes_max = manager_->write_bytes_max();
-  if (bytes_max > 0 && writes_->memory_bytes() + key.size() + value.size() > bytes_max) {
+  const uint64_t bytes = writes_ == nullptr ? 0 : writes_->memory_bytes();
+  if (bytes_max > 0 && bytes + key.size() + value.size() > bytes_max) {
     return Status(Code::kInvalid, "the transaction's uncommitted changes exceed the limit of " +
                                       std::to_string(bytes_max >> 20) +
                                       " MiB; commit in smaller steps or raise the limit");
   }
+  return Status::Ok();
+}
+
+void TransactionImpl::write_locked(lsm::Family *family, std::string_view key, std::string_view value,
+                                   bool removed) {
+  use_family(family);
   writes_->write(family, key, value, removed);
   set_write_count();
+}
+
+Status TransactionImpl::write(lsm::Family *family, std::string_view key, std::string_view value,
+                              bool removed) {
+  ATOLL_RETURN_IF_ERROR(check_write(key, value));
+  std::lock_guard<std::mutex> guard(writes_mutex_);
+  write_locked(family, key, value, removed);
   return Status::Ok();
 }
 
@@ -190,6 +207,7 @@ Status TransactionImpl::remove(lsm::Family *family, std::string_view key) {
 }
 
 size_t TransactionImpl::set_savepoint() {
+  std::lock_guard<std::mutex> guard(writes_mutex_);
   if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
   writes_->set_savepoint();
   return writes_->savepoints() - 1;
@@ -199,6 +217,7 @@ Status TransactionImpl::rollback_to_savepoint(size_t number) {
   if (writes_ == nullptr || number >= writes_->savepoints()) {
     return Status(Code::kBug, "rollback to a savepoint that is not set");
   }
+  std::lock_guard<std::mutex> guard(writes_mutex_);
   writes_->rollback_to_savepoint(number);
   set_write_count();
   return Status::Ok();
@@ -223,8 +242,8 @@ rocksdb::Status TransactionImpl::fill_batch(lsm::Side side, rocksdb::WriteBatch 
 Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteBatch batch(writes_->batch_bytes(side));
   rocksdb::Status status = fill_batch(side, &batch);
-  // RocksDB is about to make a copy in its memtables: do not hold a third one.
-  if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) writes_.reset();
+  // RocksDB is about to make a copy in its memtables: do not hold a third one of many writes.
+  if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   rocksdb::WriteOptions options;
   options.sync = sync && side == lsm::Side::kMain;
   options.disableWAL = side == lsm::Side::kTemp;
@@ -290,7 +309,7 @@ void TransactionImpl::finish() {
   two_phase_.reset();
   prepared_.store(false, std::memory_order_relaxed);
   xid_.clear();
-  writes_.reset();
+  forget_writes();
   set_write_count();
   release_snapshot();
   manager_->locks()->unlock_all(&owner_);
@@ -327,8 +346,8 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
     return Status(Code::kInvalid, "an XA identifier must have 1 to 512 bytes");
   }
   if (has_writes(lsm::Side::kMain)) ATOLL_RETURN_IF_ERROR(prepare_main(xid, sync));
-  // The batch is in RocksDB's hands now; do not hold it twice. The number of writes stays for list().
-  if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) writes_.reset();
+  // The batch is in RocksDB's hands now; do not hold many writes twice. Their number stays for list().
+  if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   xid_ = xid;
   prepared_.store(true, std::memory_order_relaxed);
   return Status::Ok();
@@ -363,7 +382,12 @@ Status TransactionImpl::rollback_prepared() {
 void TransactionImpl::detach() {
   owner_.set_user(nullptr);
   release_snapshot();
-  writes_.reset();  // only temp writes are left here, and their tables went with the client
+  // The temp tables went with the client. Main's writes are known to RocksDB; what is kept is for range
+  // locks.
+  if (writes_ != nullptr && writes_->has_writes(lsm::Side::kTemp)) {
+    std::lock_guard<std::mutex> guard(writes_mutex_);
+    writes_->forget(lsm::Side::kTemp);
+  }
 }
 
 void TransactionImpl::abandon() {

@@ -69,7 +69,26 @@ class Transaction {
   // not here.
   virtual Status put(lsm::Family *family, std::string_view key, std::string_view value) = 0;
   virtual Status remove(lsm::Family *family, std::string_view key) = 0;
+  // put() of a key that no committed row has: waits until no other transaction's range has it in it. Every
+  // new index entry is written so. Errors: also those of LockTable::lock(); nothing was written then.
+  virtual Status insert(lsm::Family *family, std::string_view key, std::string_view value,
+                        const LockWait &wait) = 0;
   virtual uint64_t write_count() const = 0;
+
+  // Keeps others from inserting into [lower, upper) until this transaction ends. Of what others have written
+  // there and not committed, the first in the direction of the scan is an obstacle: the range is locked up to
+  // it, and *obstacle is an index entry of a row that its writer has locked. The caller waits for that row's
+  // lock and asks again for the rest. *obstacle empty: all is locked; a cursor opened from now on sees all
+  // that will ever be there, except own writes. Requires: both bounds in one index of the main side.
+  struct Obstacle {
+    std::string entry;    // empty: none
+    std::string reached;  // forward: the first key not locked; backward: the first locked
+  };
+  virtual Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper,
+                              bool forward) = 0;
+  // Grows whenever a transaction that wrote to the family has ended: what a cursor opened before has not
+  // seen.
+  virtual uint64_t commits_seen(const lsm::Family *family) const = 0;
 
   // Savepoints. Depth counts the savepoints set and not released, statement ones included.
   virtual size_t set_savepoint() = 0;                       // returns the depth before: its number

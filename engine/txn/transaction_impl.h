@@ -1,5 +1,4 @@
-// The one implementation of Transaction and Manager. Included by transaction.cc, transaction_registry.cc
-// only.
+// The one implementation of Transaction and Manager. Included by the files of this folder only.
 //
 // Own writes are kept in a WriteSet and become a rocksdb::WriteBatch at commit; a rocksdb::Transaction
 // exists only between prepare and the end of two-phase commit, because only it can be recovered.
@@ -9,9 +8,11 @@
 //       of an unprepared transaction keeps one.
 //   T2  A prepared transaction ends only by commit_prepared() or rollback_prepared(); if that fails it
 //       stays prepared, with its locks, and so it does when the object goes.
-// Tests: transaction_test.cc, prepared_test.cc.
+//   T3  See foreign_writes.h: other threads look at the write set, so it changes only under writes_mutex_.
+// Tests: transaction_test.cc, prepared_test.cc, range_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -21,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "txn/foreign_writes.h"
 #include "txn/read_pool.h"
 #include "txn/transaction.h"
 #include "txn/write_set.h"
@@ -58,6 +60,11 @@ class TransactionImpl final : public Transaction {
 
   Status put(lsm::Family *family, std::string_view key, std::string_view value) override;
   Status remove(lsm::Family *family, std::string_view key) override;
+  Status insert(lsm::Family *family, std::string_view key, std::string_view value,
+                const LockWait &wait) override;
+  Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper,
+                      bool forward) override;
+  uint64_t commits_seen(const lsm::Family *family) const override;
   uint64_t write_count() const override { return writes_shown_.load(std::memory_order_relaxed); }
 
   size_t set_savepoint() override;
@@ -80,13 +87,27 @@ class TransactionImpl final : public Transaction {
   void abandon();                          // at shutdown: stays prepared in the WAL
   Status take_recovered_locks();
   TransactionInfo describe() const;
+  bool is_writer_of(const lsm::Family *family) const {
+    return std::find(written_families_.begin(), written_families_.end(), family->id()) !=
+           written_families_.end();
+  }
+  // The first of its writes in [lower, upper). Any thread.
+  bool find_write(const lsm::Family *family, std::string_view lower, std::string_view upper, bool forward,
+                  FoundWrite *found) const;
 
  private:
   friend class ManagerImpl;
 
   rocksdb::DB *db(lsm::Side side) const;
   rocksdb::ReadOptions read_options(const lsm::Family *family, ReadAt at) const;
+  Status check_write(std::string_view key, std::string_view value) const;
   Status write(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
+  void write_locked(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
+  // transaction_ranges.cc
+  void use_family(lsm::Family *family);
+  void count_writer(uint32_t family_id);
+  void keep_extents();  // instead of the writes
+  void forget_writes();
   void read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
                           std::vector<size_t> *missing, std::vector<rocksdb::PinnableSlice> *values,
                           std::vector<Status> *statuses);
@@ -104,7 +125,10 @@ class TransactionImpl final : public Transaction {
   const uint64_t started_us_;
   LockOwner owner_;
   const rocksdb::Snapshot *snapshot_ = nullptr;  // of main; temp needs none, see snapshot()
+  mutable std::mutex writes_mutex_;              // held to change writes_ or extents_
   std::shared_ptr<WriteSet> writes_;             // shared with open iterators; nullptr: nothing yet
+  std::unique_ptr<WriteExtents> extents_;        // what writes_ held, when it is not kept until the end
+  std::vector<uint32_t> written_families_;       // those of main, counted in FamilyActivity
   std::unique_ptr<rocksdb::Transaction> two_phase_;
   std::string xid_;
   std::atomic<bool> prepared_{false};
@@ -133,6 +157,10 @@ class ManagerImpl final : public Manager {
   lsm::Database *database() const { return database_; }
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }
+  FamilyActivity *activity() { return &activity_; }
+  // The first uncommitted write of a transaction other than `self`; cuts [lower, upper) to what is before it.
+  bool find_foreign_write(const TransactionImpl *self, const lsm::Family *family, std::string *lower,
+                          std::string *upper, bool forward, std::string *entry);
   uint64_t wal_position() const { return wal_position_ ? wal_position_() : 0; }
   void keep_prepared(std::unique_ptr<TransactionImpl> transaction);
   void add(TransactionImpl *transaction);
@@ -147,6 +175,7 @@ class ManagerImpl final : public Manager {
 
   lsm::Database *const database_;
   LockTable locks_;
+  FamilyActivity activity_;
   ReadPool read_pool_;
   std::function<uint64_t()> wal_position_;
   std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0};

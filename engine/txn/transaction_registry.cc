@@ -14,7 +14,8 @@ namespace {
 // Locks every key that a recovered batch writes. RocksDB's column family ids are lsm's family ids.
 class KeyLocker final : public rocksdb::WriteBatch::Handler {
  public:
-  KeyLocker(LockTable *table, LockOwner *owner) : table_(table), owner_(owner) {}
+  KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents)
+      : table_(table), owner_(owner), extents_(extents) {}
   const Status &status() const { return status_; }
 
   rocksdb::Status PutCF(uint32_t family, const rocksdb::Slice &key, const rocksdb::Slice &) override {
@@ -33,24 +34,32 @@ class KeyLocker final : public rocksdb::WriteBatch::Handler {
 
  private:
   rocksdb::Status lock(uint32_t family, const rocksdb::Slice &key) {
-    const LockRange range{family, {key.data(), key.size()}};
-    if (table_->holds(owner_, range, LockMode::kExclusive)) return {};
-    status_ = table_->lock(owner_, range, LockMode::kExclusive, LockWait{0}, nullptr);
+    const LockKey lock_key{family, {key.data(), key.size()}};
+    extents_->add(family, lock_key.key);
+    if (table_->holds(owner_, lock_key, LockMode::kExclusive)) return {};
+    status_ = table_->lock(owner_, lock_key, LockMode::kExclusive, LockWait{0}, nullptr);
     return status_.ok() ? rocksdb::Status::OK() : rocksdb::Status::Aborted();
   }
 
   LockTable *table_;
   LockOwner *owner_;
+  WriteExtents *extents_;
   Status status_;
 };
 
 }  // namespace
 
 Status TransactionImpl::take_recovered_locks() {
-  KeyLocker locker(manager_->locks(), &owner_);
+  extents_ = std::make_unique<WriteExtents>();
+  KeyLocker locker(manager_->locks(), &owner_, extents_.get());
   const rocksdb::Status status = two_phase_->GetWriteBatch()->GetWriteBatch()->Iterate(&locker);
   if (!locker.status().ok()) {
     return Status(Code::kCorruption, "two prepared transactions write the same row; one is '" + xid_ + "'");
+  }
+  for (const WriteExtent &extent : extents_->all()) {
+    const auto &known = written_families_;
+    if (std::find(known.begin(), known.end(), extent.family_id) == known.end())
+      count_writer(extent.family_id);
   }
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status).with("prepared transaction '" + xid_ + "'");
 }

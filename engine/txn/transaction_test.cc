@@ -219,7 +219,7 @@ TEST_F(TransactionTest, SavepointsOnBothSides) {
 TEST_F(TransactionTest, LocksStayOverSavepointRollback) {
   auto transaction = manager->begin(nullptr);
   transaction->set_savepoint();
-  const LockRange row{main->id(), "row"};
+  const LockKey row{main->id(), "row"};
   ASSERT_TRUE(
       manager->locks()->lock(transaction->lock_owner(), row, LockMode::kExclusive, {0}, nullptr).ok());
   ASSERT_TRUE(transaction->put(main, "row", "x").ok());
@@ -267,7 +267,7 @@ TEST_F(TransactionTest, FailedCommitLeavesNothing) {
   put_committed(main, "m", "before");
   put_committed(temp, "t", "before");
   auto transaction = manager->begin(nullptr);
-  const LockRange row{main->id(), "m"};
+  const LockKey row{main->id(), "m"};
   ASSERT_TRUE(
       manager->locks()->lock(transaction->lock_owner(), row, LockMode::kExclusive, {0}, nullptr).ok());
   ASSERT_TRUE(transaction->put(main, "m", "after").ok());
@@ -296,7 +296,7 @@ TEST_F(TransactionTest, FailedCommitLeavesNothing) {
 
 TEST_F(TransactionTest, DestructionRollsBackAndReleases) {
   auto transaction = manager->begin(nullptr);
-  const LockRange row{main->id(), "row"};
+  const LockKey row{main->id(), "row"};
   ASSERT_TRUE(
       manager->locks()->lock(transaction->lock_owner(), row, LockMode::kExclusive, {0}, nullptr).ok());
   ASSERT_TRUE(transaction->put(main, "row", "x").ok());
@@ -338,7 +338,7 @@ TEST_F(TransactionTest, ListShowsRunningTransactions) {
   int user = 0;
   auto transaction = manager->begin(&user);
   ASSERT_TRUE(transaction->put(main, "k", "v").ok());
-  const LockRange row{main->id(), "k"};
+  const LockKey row{main->id(), "k"};
   ASSERT_TRUE(manager->locks()->lock(transaction->lock_owner(), row, LockMode::kShared, {0}, nullptr).ok());
   const std::vector<TransactionInfo> all = manager->list();
   ASSERT_EQ(all.size(), 1u);
@@ -406,7 +406,7 @@ TEST_F(TransactionTest, LockedIncrementsAreNeverLost) {
   const auto increment = [&] {
     for (int i = 0; i < kIncrements; ++i) {
       auto transaction = manager->begin(nullptr);
-      const LockRange row{main->id(), "counter"};
+      const LockKey row{main->id(), "counter"};
       bool waited = false;
       ASSERT_TRUE(manager->locks()
                       ->lock(transaction->lock_owner(), row, LockMode::kExclusive, {60000}, &waited)

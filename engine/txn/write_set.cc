@@ -110,6 +110,13 @@ const OwnWrite *WriteSet::find(const lsm::Family *family, std::string_view key) 
   return it == writes->index.end() ? nullptr : it->second;
 }
 
+void WriteSet::forget(lsm::Side side) {
+  std::erase_if(families_, [side](const auto &writes) { return writes->family->side() == side; });
+  keys_[side == lsm::Side::kTemp] = 0;
+  log_.clear();
+  savepoints_.clear();
+}
+
 size_t WriteSet::batch_bytes(lsm::Side side) const {
   size_t bytes = kRecordOverheadBytes;
   each(side, [&](const lsm::Family *, std::string_view key, const OwnWrite &write) {

@@ -10,7 +10,7 @@
 //   W3  A cursor sees the writes made before it was opened and no later ones; new writes do not disturb it.
 // Tests: write_set_test.cc.
 //
-// One thread at a time.
+// One thread at a time; see TransactionImpl::writes_mutex_.
 #pragma once
 
 #include <cstdint>
@@ -84,6 +84,8 @@ class WriteSet {
   void write(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
   // The newest own write of `key`; nullptr: none.
   const OwnWrite *find(const lsm::Family *family, std::string_view key) const;
+  // So that find_family() finds it. Nothing is written yet.
+  void add_family(lsm::Family *family) { family_writes(family); }
   // nullptr: nothing was ever written to this family.
   FamilyWrites *find_family(const lsm::Family *family) const;
 
@@ -106,6 +108,8 @@ class WriteSet {
       }
     }
   }
+  // Forgets all writes of one side; savepoints must not be used any more.
+  void forget(lsm::Side side);
   // Bytes that a WriteBatch of one side needs, a little more than exact.
   size_t batch_bytes(lsm::Side side) const;
 

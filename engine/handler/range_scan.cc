@@ -1,0 +1,141 @@
+// ha_atoll: ranges read with locks, under REPEATABLE READ and SERIALIZABLE (docs/isolation.md).
+//
+// A scan locks the keys between one entry and the next before it trusts what its cursor shows there, and goes
+// on doing so as it moves: nobody can insert behind it. In its way may be an entry that another transaction
+// has written and not committed; the cursor does not show it. Its row is locked, so the scan waits for the
+// row's lock as it does for every row, and looks again.
+#include "handler/ha_atoll.h"
+
+#include "handler/error_map.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace txn = atoll::txn;
+
+static_assert(txn::kIndexStartBytes == atoll::codec::kKeyStartLength);
+
+namespace {
+
+std::string after(std::string_view key) {
+  std::string next(key);
+  next.push_back('\0');
+  return next;
+}
+
+}  // namespace
+
+bool ha_atoll::protects_ranges() const {
+  return locking() && !is_temporary() && session_->snapshot_is_shared_by_statements();
+}
+
+const ah::IndexLayout &ha_atoll::scanned_index() const {
+  return active_index == MAX_KEY ? layout_->primary_index() : layout_->index(active_index);
+}
+
+// A scan begins at `from`: forward the first key it may return, backward the first that it may not.
+void ha_atoll::start_protection(std::string_view from, bool forward) {
+  protected_to_.assign(from);
+  protect_forward_ = forward;
+  protected_as_point_ = false;
+}
+
+// The scan goes on behind the row it returned last, which was read in another way or in the other direction.
+void ha_atoll::resume_protection(bool forward) {
+  if (cursor_positioned_ && forward == protect_forward_) return;
+  start_protection(forward ? after(current_key_) : current_key_, forward);
+}
+
+// All parts of a unique index, none of them NULL: there is one key to protect, whether it exists or not.
+// Inserts lock the same key (check_unique_entry).
+Status ha_atoll::protect_unique_key(const std::string &key, size_t parts) {
+  const ah::IndexLayout &index = layout_->index(active_index);
+  if (!protects_ranges() || !index.unique || parts != index.user_parts ||
+      layout_->entry_has_null(active_index, key))
+    return Status::Ok();
+  const Status status = lock_row(key, lock_, nullptr);
+  protected_as_point_ = true;
+  return status.code() == Code::kLockTimeout && skip_locked_ ? Status::Ok() : status;
+}
+
+// The server tells both ends of a range only here.
+int ha_atoll::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
+  next_scan_end_.clear();
+  if (end != nullptr && locking()) {
+    size_t parts = 0;
+    search_key(end->key, end->keypart_map, &next_scan_end_, &parts);
+    if (end->flag != HA_READ_BEFORE_KEY) next_scan_end_ = atoll::codec::key_after_prefix(next_scan_end_);
+  }
+  const int error = ::handler::read_range_first(start, end, is_equality, sorted);
+  next_scan_end_.clear();  // a read by whole primary key has no use for it
+  return error;
+}
+
+// Whether the entry under the cursor belongs to the scan.
+bool ha_atoll::cursor_in_scan(bool forward) const {
+  if (!cursor_->Valid()) return false;
+  const rocksdb::Slice key = cursor_->key();
+  if (!cursor_prefix_.empty() && !key.starts_with(cursor_prefix_)) return false;
+  return !forward || scan_end_.empty() || key.compare(scan_end_) < 0;
+}
+
+// How far keys must be protected before the cursor's next entry, or the end of the scan, can be trusted.
+std::string ha_atoll::protection_goal(bool forward) const {
+  if (cursor_in_scan(forward)) {
+    const std::string key = cursor_->key().ToString();
+    return forward ? after(key) : key;
+  }
+  if (!forward) return cursor_prefix_.empty() ? scanned_index().start : cursor_prefix_;
+  std::string end =
+      cursor_prefix_.empty() ? scanned_index().end : atoll::codec::key_after_prefix(cursor_prefix_);
+  if (!scan_end_.empty() && scan_end_ < end) end = scan_end_;
+  return end;
+}
+
+// Protects the keys up to the entry under the cursor, or up to the end of the scan. The cursor may stand on
+// another entry afterwards. Returns 0 or the error of a wait.
+int ha_atoll::protect_to_cursor(bool forward) {
+  if (!protects_ranges() || protected_as_point_) return 0;
+  const std::string start = protected_to_;
+  std::string last_obstacle;
+  for (;;) {
+    const std::string goal = protection_goal(forward);
+    if (forward ? goal <= protected_to_ : goal >= protected_to_) return 0;
+    const txn::Transaction::Obstacle obstacle =
+        forward ? transaction()->lock_range(layout_->family(), protected_to_, goal, true)
+                : transaction()->lock_range(layout_->family(), goal, protected_to_, false);
+    protected_to_ = obstacle.reached;
+    if (!obstacle.entry.empty()) {
+      bool waited = false;
+      if (int error = wait_for_obstacle(obstacle.entry, goal, forward, &waited)) return error;
+      if (!waited && obstacle.entry == last_obstacle)
+        return fail(Status(Code::kBug, "a row was written by a transaction that has not locked it"));
+      last_obstacle = obstacle.entry;
+    }
+    if (obstacle.entry.empty() && transaction()->commits_seen(layout_->family()) == cursor_commits_) return 0;
+    // Entries may have come since the cursor was opened: look again from where this began.
+    const ah::IndexLayout &index = scanned_index();
+    open_cursor(index.start, index.end, active_index == MAX_KEY);
+    forward ? cursor_->Seek(start) : cursor_->SeekForPrev(start);
+    if (!forward && cursor_->Valid() && cursor_->key() == rocksdb::Slice(start)) cursor_->Prev();
+  }
+}
+
+// Waits for the transaction that wrote `entry` by locking the row. SKIP LOCKED goes past it instead.
+int ha_atoll::wait_for_obstacle(const std::string &entry, const std::string &goal, bool forward,
+                                bool *waited) {
+  std::string row = entry;
+  if (active_index != MAX_KEY && static_cast<int>(active_index) != layout_->primary())
+    if (Status status = layout_->primary_of_entry(active_index, entry, &row); !status.ok())
+      return fail(status);
+  const Status status = lock_row(row, lock_, waited);
+  if (status.ok()) return 0;
+  if (status.code() != Code::kLockTimeout || !skip_locked_) return fail(status);
+  *waited = true;
+  const std::string behind = forward ? after(entry) : entry;
+  // Of a big transaction only the bounds are known: the rest of this step stays open to it.
+  const bool exact = protected_to_ == (forward ? entry : after(entry));
+  protected_to_ = exact ? behind : goal;
+  return 0;
+}

@@ -1,0 +1,124 @@
+// Range locks of transactions: inserts that look for ranges, ranges that look for uncommitted writes.
+//
+// Why one of the two always sees the other (L4): an insert counts itself as a writer of the family, then
+// reads the ranges' count; a range raises that count, then reads the writers' count. When both see each
+// other, the index's mutex decides: either the write is there when the range looks, and the range stops
+// before it, or the range is there when the insert looks, and the insert waits.
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "txn/transaction_impl.h"
+
+namespace atoll::txn {
+
+namespace {
+
+// Up to this size the write set stays in memory during commit and while prepared, so that range locks see
+// exactly what was written; beyond it, they see only between which keys. A thousand rows are about 0.3 MB.
+constexpr size_t kKeptWriteBytes = 1 << 20;
+
+}  // namespace
+
+void TransactionImpl::count_writer(uint32_t family_id) {
+  written_families_.push_back(family_id);
+  manager_->activity()->of(family_id).writers.fetch_add(1);
+}
+
+// Before the first write to a family it is counted: see above.
+void TransactionImpl::use_family(lsm::Family *family) {
+  if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
+  if (writes_->find_family(family) != nullptr) return;
+  if (family->side() == lsm::Side::kMain) count_writer(family->id());
+  writes_->add_family(family);
+}
+
+void TransactionImpl::keep_extents() {
+  if (writes_->memory_bytes() <= kKeptWriteBytes) return;
+  auto extents = std::make_unique<WriteExtents>();
+  writes_->each(lsm::Side::kMain, [&](const lsm::Family *family, std::string_view key, const OwnWrite &) {
+    extents->add(family->id(), key);
+  });
+  std::shared_ptr<WriteSet> done;
+  std::lock_guard<std::mutex> guard(writes_mutex_);
+  extents_ = std::move(extents);
+  done.swap(writes_);
+}
+
+// The end is told before the writes go: who does not find them any more knows that there was an end.
+void TransactionImpl::forget_writes() {
+  FamilyActivity *activity = manager_->activity();
+  for (const uint32_t id : written_families_) activity->of(id).ended.fetch_add(1);
+  std::shared_ptr<WriteSet> done;
+  if (writes_ != nullptr || extents_ != nullptr) {
+    std::lock_guard<std::mutex> guard(writes_mutex_);
+    done.swap(writes_);
+    extents_.reset();
+  }
+  for (const uint32_t id : written_families_) activity->of(id).writers.fetch_sub(1);
+  written_families_.clear();
+}
+
+Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::string_view value,
+                               const LockWait &wait) {
+  if (family->side() == lsm::Side::kTemp) return write(family, key, value, false);
+  ATOLL_RETURN_IF_ERROR(check_write(key, value));
+  const LockKey lock_key{family->id(), key};
+  {
+    std::lock_guard<std::mutex> guard(writes_mutex_);
+    use_family(family);
+    if (!manager_->locks()->has_ranges(lock_key)) {
+      write_locked(family, key, value, false);
+      return Status::Ok();
+    }
+  }
+  return manager_->locks()->lock_insert(&owner_, lock_key, wait, [&] {
+    std::lock_guard<std::mutex> guard(writes_mutex_);
+    write_locked(family, key, value, false);
+    return Status::Ok();
+  });
+}
+
+Transaction::Obstacle TransactionImpl::lock_range(lsm::Family *family, std::string_view lower,
+                                                  std::string_view upper, bool forward) {
+  Obstacle obstacle;
+  std::string from(lower), to(upper);
+  manager_->locks()->lock_range(&owner_, family->id(), &from, &to, [&](std::string *low, std::string *high) {
+    manager_->find_foreign_write(this, family, low, high, forward, &obstacle.entry);
+  });
+  obstacle.reached = forward ? std::move(to) : std::move(from);
+  return obstacle;
+}
+
+uint64_t TransactionImpl::commits_seen(const lsm::Family *family) const {
+  return manager_->activity()->of(family->id()).ended.load();
+}
+
+bool TransactionImpl::find_write(const lsm::Family *family, std::string_view lower, std::string_view upper,
+                                 bool forward, FoundWrite *found) const {
+  std::lock_guard<std::mutex> guard(writes_mutex_);
+  if (writes_ != nullptr) return txn::find_write(*writes_, family, lower, upper, forward, found);
+  return extents_ != nullptr && txn::find_write(*extents_, family->id(), lower, upper, forward, found);
+}
+
+bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Family *family,
+                                     std::string *lower, std::string *upper, bool forward,
+                                     std::string *entry) {
+  const uint64_t writers = activity_.of(family->id()).writers.load();
+  if (writers == 0 || (writers == 1 && self->is_writer_of(family))) return false;
+  bool any = false;
+  FoundWrite found;
+  for (Registry &registry : registries_) {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    for (const TransactionImpl *other : registry.transactions) {
+      if (other == self || !other->find_write(family, *lower, *upper, forward, &found)) continue;
+      any = true;
+      (forward ? *upper : *lower) = std::move(found.bound);
+      *entry = std::move(found.entry);
+    }
+  }
+  return any;
+}
+
+}  // namespace atoll::txn
