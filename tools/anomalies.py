@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Runs the anomalies of isolation levels on InnoDB and ATOLL and shows which can happen.
+
+Usage: tools/anomalies.py [--write]
+
+--write puts the table into docs/isolation.md, between the marks that are there for it. tests/test_isolation.py checks
+that the document says what Atoll does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from harness import anomalies, paths
+from harness.process import discard, scratch_directory, stop_everything
+from harness.server import Server
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="update docs/isolation.md")
+    arguments = parser.parse_args()
+    home = scratch_directory("anomalies")
+    try:
+        text = anomalies.table(anomalies.run_all(Server(home / "server").start()))
+    finally:
+        stop_everything()
+        discard(home)
+    print(text)
+    if arguments.write:
+        anomalies.write_document(text)
+        print(f"written to {anomalies.DOCUMENT.relative_to(paths.ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
