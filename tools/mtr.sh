@@ -8,13 +8,11 @@
 #   tools/mtr.sh --record basic       writes the new result back to mysql-test/<suite>/r/
 #   tools/mtr.sh --asan               with the instrumented plugin of `make mtr-asan`
 #
-# Nothing under /usr is written: the runner gets a private tree of links in build/mtr/<slot>, with our suites copied
-# into it (as root it writes .reject files next to the results). Several runs at once take different slots.
+# Nothing under /usr is written: the runner gets a private tree of links in build/mtr/<slot> (tools/mtr-root.sh), with
+# our suites copied into it. Several runs at once take different slots.
 # The last line says how many passed and failed; exit status 1 when one failed. Logs: build/mtr/<slot>/.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
-system_tests=/usr/share/mysql/mysql-test
-system_plugins=/usr/lib/mysql/plugin
 plugin=$ATOLL_ROOT/build/ha_atoll.so
 runner_options=()
 tests=()
@@ -40,28 +38,9 @@ take_slot() {
   die "eight test runs are at work already" "wait for one of them, or remove a stale build/mtr/*/lock holder"
 }
 
-link_all() {  # link_all FROM TO [NAME NOT TO LINK]
-  local entry
-  mkdir -p "$2"
-  for entry in "$1"/*; do
-    [ "$(basename "$entry")" = "${3:-}" ] || ln -sfn "$entry" "$2/"
-  done
-}
-
-# The runner looks for bin/ above its folder, for plugins in lib/mysql/plugin, and exports $HA_ATOLL_SO when it finds
-# ha_atoll.so there.
 make_root() {
-  rm -rf "$root"
-  mkdir -p "$root/share" "$root/sbin"
-  ln -s /usr/bin "$root/bin"
-  link_all /usr/sbin "$root/sbin" mariadbd
-  link_all /usr/share/mysql "$root/share/mysql" mysql-test
-  [ ! -e /usr/share/mariadb ] || ln -s /usr/share/mariadb "$root/share/mariadb"
-  link_all "$system_tests" "$root/share/mysql/mysql-test" suite
-  link_all "$system_tests/suite" "$root/share/mysql/mysql-test/suite"
-  link_all "$system_plugins" "$root/lib/mysql/plugin"
-  [ ! -e "$plugin" ] || ln -sfn "$plugin" "$root/lib/mysql/plugin/ha_atoll.so"
-  make_server
+  "$ATOLL_ROOT/tools/mtr-root.sh" "$root" "$plugin"
+  [ -z "$sanitized" ] || wrap_server
   local suite
   for suite in $suites; do
     rm -rf "$root/share/mysql/mysql-test/suite/$suite"
@@ -70,11 +49,8 @@ make_root() {
 }
 
 # The sanitizer's library must be the first one of the process; only the server's, not the runner's or the client's.
-make_server() {
-  if [ -z "$sanitized" ]; then
-    ln -s /usr/sbin/mariadbd "$root/sbin/mariadbd"
-    return
-  fi
+wrap_server() {
+  rm "$root/sbin/mariadbd"
   cat >"$root/sbin/mariadbd" <<END
 #!/bin/sh
 # No stack-use-after-return: the server measures its stack by the addresses of local variables. No user poisoning: the
@@ -146,7 +122,6 @@ report() {  # report RUNNER_STATUS
   [ "$failed" = 0 ]
 }
 
-[ -d "$system_tests" ] || die "mariadb-test is not installed" "run: make setup"
 suites=$(suites_of_project)
 [ -n "$suites" ] || die "there is no suite under mysql-test/"
 [ -e "$plugin" ] || die "${plugin#"$ATOLL_ROOT"/} is not built" "run: make build (or make mtr-asan)"

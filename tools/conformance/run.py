@@ -1,0 +1,179 @@
+"""Runs MariaDB's own test suites with ATOLL, and with InnoDB as the measure of what is right.
+
+    build/bin/python tools/conformance/run.py                          all suites; hours
+    build/bin/python tools/conformance/run.py --suites storage_engine  some, separated by commas
+    build/bin/python tools/conformance/run.py --minutes 30             stops then; what was not run is an error
+    build/bin/python tools/conformance/run.py --keep-reference ...     uses the InnoDB run of last time
+    build/bin/python tools/conformance/run.py --tests vcol.vcol_keys_innodb   these tests only
+
+InnoDB runs each suite first; its copy of the suite, with results recorded or as installed, becomes Atoll's with the
+engine's name replaced. Prints `N passed, M failed, K skipped` per suite and engine and writes all of it to
+build/mtr/conformance.json. Fails when the runs do not agree with differences.txt, the list of what does not pass and
+why. What a failed test said is in build/mtr/conformance/<engine>/failed/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import paths
+from runner import Outcome, Run, Tree
+from suites import REFERENCE, SUBJECT, SUITES, SYSTEM_SUITES, Oracle, Suite, tests_of
+from verdicts import BadList, Entry, entry_of, judge_reference, judge_subject, read_list
+
+LIST = Path(__file__).resolve().parent / "differences.txt"
+RESULT = paths.BUILD / "mtr" / "conformance.json"
+
+
+class Conformance:
+    """One call of this program."""
+
+    def __init__(self, entries: dict[str, Entry], minutes: int, keep_reference: bool, only: set[str]) -> None:
+        self.report: dict[str, dict] = {}
+        self.complaints: list[str] = []
+        self._entries = entries
+        self._only = only
+        self._keep_reference = keep_reference
+        self._deadline = time.monotonic() + minutes * 60
+        self._trees = {name: Tree(paths.ROOT, name, paths.plugin()) for name in (REFERENCE, SUBJECT)}
+        for tree in self._trees.values():
+            if tree.engine == SUBJECT or not keep_reference or not tree.suites.exists():
+                tree.make()
+
+    def close(self) -> None:
+        """Removes the servers' files."""
+        for tree in self._trees.values():
+            tree.remove_var()
+
+    def run(self, suite: Suite) -> None:
+        """Runs one suite with both engines and adds it to the report."""
+        reference = self._reference_run(suite)
+        tree = self._trees[SUBJECT]
+        by_suite = [name for name, entry in self._entries.items() if entry.verdict == "installed"]
+        by_suite = [name for name in by_suite if name.rpartition(".")[0] in suite.folders]
+        tree.install(suite, self._trees[REFERENCE].suites, by_suite)
+        subject = self._timed(suite, SUBJECT, self._chosen(suite, {"skip", "innodb"}))
+        self.complaints += judge_subject(self._entries, subject, reference)
+
+    def _chosen(self, suite: Suite, left_out: set[str]) -> list[str]:
+        names = [name for name in tests_of(suite, SYSTEM_SUITES) if not self._only or name in self._only]
+        listed = {name: self._entries.get(name) for name in names}
+        return [name for name in names if not (listed[name] and listed[name].verdict in left_out)]
+
+    def _reference_run(self, suite: Suite) -> Run:
+        tree = self._trees[REFERENCE]
+        saved = tree.home / (suite.name.replace("/", "-") + ".json")
+        if self._keep_reference and saved.exists():
+            outcomes = json.loads(saved.read_text(encoding="utf-8"))
+            run = Run({name: Outcome(**outcome) for name, outcome in outcomes.items()})
+            if self._only:
+                run.outcomes = {k: v for k, v in run.outcomes.items() if k.split(" ")[0] in self._only}
+            self._add(suite, REFERENCE, run, 0)
+            return run
+        tree.install(suite, SYSTEM_SUITES)
+        chosen = self._chosen(suite, {"skip"})
+        if suite.oracle is Oracle.RECORDED:
+            # The second run finds results that differ from one run to the next: they measure nothing.
+            tree.run(suite, chosen, self._minutes_left(), record=True)
+        run = self._timed(suite, REFERENCE, chosen)
+        self.complaints += judge_reference(self._entries, run)
+        if not self._only:
+            outcomes = {name: asdict(outcome) for name, outcome in run.outcomes.items()}
+            saved.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+        return run
+
+    def _minutes_left(self) -> int:
+        return int((self._deadline - time.monotonic()) / 60)
+
+    def _timed(self, suite: Suite, engine: str, tests: list[str]) -> Run:
+        minutes = self._minutes_left()
+        if minutes < 1 or not tests:
+            self.complaints.append(
+                f"{suite.name}: {engine} did not run, " + ("no test" if not tests else "no time")
+            )
+            return Run()
+        started = time.monotonic()
+        run = self._trees[engine].run(suite, tests, minutes)
+        if run.timed_out:
+            self.complaints.append(f"{suite.name}: {engine} did not come to the end in the time given")
+        if not run.outcomes:
+            self.complaints.append(f"{suite.name}: {engine} ran no test; see {self._trees[engine].home}")
+        self._add(suite, engine, run, time.monotonic() - started)
+        return run
+
+    def _add(self, suite: Suite, engine: str, run: Run, seconds: float) -> None:
+        passed, failed, skipped = (run.count(status) for status in ("pass", "fail", "skipped"))
+        print(f"{suite.name:15} {engine:7} {passed} passed, {failed} failed, {skipped} skipped", flush=True)
+        tests = {}
+        for name, outcome in sorted(run.outcomes.items()):
+            entry = entry_of(self._entries, name)
+            if outcome.status != "pass":
+                reason = entry.reason if entry else outcome.text.partition("\n")[0]
+                tests[name] = {"status": outcome.status, "reason": reason}
+        self.report.setdefault(suite.name, {})[engine] = {
+            "passed": passed,
+            "failed": failed,
+            "skipped": skipped,
+            "seconds": round(seconds),
+            "not_passed": tests,
+        }
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line; what it means is in this file's first lines."""
+    known = {suite.name: suite for suite in SUITES}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suites", default=",".join(known))
+    parser.add_argument("--minutes", type=int, default=600)
+    parser.add_argument("--keep-reference", action="store_true")
+    parser.add_argument("--tests", default="")
+    arguments = parser.parse_args()
+    names = [name for name in arguments.suites.replace(",", " ").split() if name]
+    unknown = sorted(set(names) - set(known))
+    if unknown or not names:
+        parser.error(f"no suite {', '.join(unknown)}; there are: {', '.join(known)}")
+    arguments.suites = [known[name] for name in names]
+    arguments.tests = set(arguments.tests.replace(",", " ").split())
+    return arguments
+
+
+def main() -> int:
+    """Returns the exit status: 0 when all runs agree with the list."""
+    arguments = parse_arguments()
+    if not paths.plugin().exists():
+        print(f"{paths.plugin()} is not built; run: make build", file=sys.stderr)
+        return 1
+    try:
+        entries = read_list(LIST)
+    except BadList as error:
+        print(error, file=sys.stderr)
+        return 1
+    lock = (paths.BUILD / "mtr" / "conformance.lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # the trees are made for one run at a time
+    work = Conformance(entries, arguments.minutes, arguments.keep_reference, arguments.tests)
+    try:
+        for suite in arguments.suites:
+            work.run(suite)
+    finally:
+        work.close()
+    RESULT.write_text(
+        json.dumps({"suites": work.report, "unexpected": work.complaints}, indent=1), encoding="utf-8"
+    )
+    for complaint in work.complaints:
+        print(complaint)
+    print(f"{len(work.complaints)} unexpected; {RESULT.relative_to(paths.ROOT)}")
+    return 1 if work.complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

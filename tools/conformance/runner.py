@@ -1,0 +1,172 @@
+"""Runs MariaDB's test runner on one suite with one engine and reads what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from suites import SYSTEM_SUITES, Suite, install, installed_result, quieten_includes, renew, substitute
+
+STATUS_LINE = re.compile(
+    r"^(?P<test>[\w./-]+)(?: '(?P<combination>[^']*)')?\s+(?:w\d+\s+)?\[ (?P<status>[\w-]+) \]\s*(?P<text>.*)$"
+)
+MEMORY_BYTES_WANTED = 2_000_000_000  # of /dev/shm for the servers' files; containers often have 64 MB
+
+
+@dataclass
+class Outcome:
+    """What became of one test in one combination."""
+
+    status: str  # pass, fail, skipped
+    text: str = ""  # the runner's reason for a skip, the difference for a failure
+
+
+@dataclass
+class Run:
+    """One suite with one engine. Keys are `suite.test` or `suite.test 'combination'`."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    timed_out: bool = False
+
+    def count(self, status: str) -> int:
+        """Returns how many tests ended so."""
+        return sum(outcome.status == status for outcome in self.outcomes.values())
+
+
+def parse(log: str) -> dict[str, Outcome]:
+    """Reads the runner's output. A test reported twice (a warning in the server's log after it) has failed."""
+    outcomes: dict[str, Outcome] = {}
+    failing: Outcome | None = None
+    for line in log.splitlines():
+        found = STATUS_LINE.match(line)
+        if not found:
+            if failing is not None and not line.startswith("worker["):
+                failing.text += line + "\n"
+            continue
+        name = found["test"] + (f" '{found['combination']}'" if found["combination"] else "")
+        status = {"disabled": "skipped"}.get(found["status"], found["status"])
+        failing = None
+        if status not in ("pass", "fail", "skipped"):
+            continue
+        if status != "pass" or name not in outcomes:
+            outcomes[name] = Outcome(status, found["text"] if status != "pass" else "")
+        if status == "fail":
+            failing = outcomes[name]
+            failing.text += "\n"
+    return outcomes
+
+
+class Tree:
+    """The private tree of one engine: build/mtr/conformance/<engine>."""
+
+    def __init__(self, project: Path, engine: str, plugin: Path) -> None:
+        self.engine = engine
+        self.home = project / "build" / "mtr" / "conformance" / engine
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.folder = self.home / "root" / "share" / "mysql" / "mysql-test"
+        self._project = project
+        self._plugin = plugin
+
+    @property
+    def suites(self) -> Path:
+        """Where the copies of the suites are."""
+        return self.folder / "suite"
+
+    def make(self) -> None:
+        """Builds the tree anew.
+
+        Errors: subprocess.CalledProcessError when the server's tests are not installed; the script has said so.
+        """
+        script = self._project / "tools" / "mtr-root.sh"
+        subprocess.run([script, self.home / "root", self._plugin], check=True)
+        quieten_includes(self.folder)
+
+    def install(self, suite: Suite, source: Path, installed_results: list[str] | None = None) -> None:
+        """Copies `suite` from `source`, the suite/ folder of another tree.
+
+        `installed_results`: tests (`suite.test`) whose expected result is the one of the installed suite.
+        """
+        install(suite, self.engine, source, self.suites)
+        for name in installed_results or []:
+            result = installed_result(SYSTEM_SUITES, name)
+            text = substitute(renew(result.read_bytes().decode("latin-1")), self.engine)
+            (self.suites / result.relative_to(SYSTEM_SUITES)).write_bytes(text.encode("latin-1"))
+
+    def run(self, suite: Suite, tests: list[str], limit_minutes: int, record: bool = False) -> Run:
+        """Runs `tests`; blocks until they end or the limit passes. The runner's output goes to <suite>.log.
+
+        `record`: what they write becomes their expected result in this tree.
+        """
+        command = self._command(suite, limit_minutes) + (["--record"] if record else []) + tests
+        log = self.home / (suite.name.replace("/", "-") + ("-record" if record else "") + ".log")
+        environment = os.environ | {"ENGINE": self.engine}
+        with log.open("wb") as output:
+            subprocess.run(
+                command,
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        text = log.read_text(encoding="utf-8", errors="replace")
+        run = Run(parse(text), "Test suite timeout" in text)
+        self._write_differences(suite, run)
+        return run
+
+    def _command(self, suite: Suite, limit_minutes: int) -> list[str]:
+        options = [
+            "plugin-load-add=ha_atoll.so",
+            "plugin-maturity=unknown",
+            "loose-innodb",
+            *suite.server_options,
+        ]
+        command = ["perl", "mariadb-test-run.pl", f"--vardir={self._var()}", "--parallel=2", "--force"]
+        command += [
+            "--max-test-fail=0",
+            "--retry=0",
+            "--testcase-timeout=5",
+            f"--suite-timeout={limit_minutes}",
+        ]
+        command += [f"--mysqld=--{option.replace('ENGINE', self.engine)}" for option in options]
+        return command + list(suite.runner_options)
+
+    def _var(self) -> Path:
+        var = self.home / "var"
+        if var.is_symlink():
+            shutil.rmtree(var.resolve(), ignore_errors=True)
+            var.unlink()
+        shutil.rmtree(var, ignore_errors=True)
+        memory = Path("/dev/shm")
+        if memory.is_dir() and shutil.disk_usage(memory).free >= MEMORY_BYTES_WANTED:
+            # The same name in each run: some results show it.
+            place = memory / f"atoll-conformance-{zlib.crc32(bytes(self.home)):08x}"
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            var.symlink_to(place)
+            return place
+        var.mkdir()
+        return var
+
+    def remove_var(self) -> None:
+        """Gives the memory of the servers' files back."""
+        var = self.home / "var"
+        if var.is_symlink():
+            shutil.rmtree(var.resolve(), ignore_errors=True)
+            var.unlink()
+
+    def _write_differences(self, suite: Suite, run: Run) -> None:
+        """One file per failed test: what the runner said about it."""
+        folder = self.home / "failed" / suite.name.replace("/", "-")
+        shutil.rmtree(folder, ignore_errors=True)
+        for name, outcome in run.outcomes.items():
+            if outcome.status == "fail":
+                folder.mkdir(parents=True, exist_ok=True)
+                file = re.sub(r"[^\w.,-]", "_", name) + ".txt"
+                (folder / file).write_text(outcome.text, encoding="utf-8")

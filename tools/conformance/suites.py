@@ -1,0 +1,204 @@
+"""The suites of the server that Atoll is measured by, and how each is made to run with another engine.
+
+A suite is copied to the runner's private tree at run time with the name InnoDB replaced by the engine's; nothing of it
+is kept in this repository. What counts as the expected result:
+
+* recorded: what InnoDB wrote when it ran the same copy with --record, and wrote again in a second run. For suites
+  whose results are stale or were written for another default engine.
+* stock: the result file as installed. For suites that run one test in several combinations with one result.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+SYSTEM_SUITES = Path("/usr/share/mysql/mysql-test/suite")
+REFERENCE = "InnoDB"
+SUBJECT = "ATOLL"
+
+# Whole words only: innodb_lock_wait_timeout, have_innodb.inc, --innodb and include/innodb.inc stay.
+ENGINE_WORD = re.compile(r"(?<![\w/.#-])innodb(?![\w.-])(?!\t\t\d+ transactions)", re.IGNORECASE)
+
+# What InnoDB prints about itself; in Atoll's expected results these lines are not there.
+INNODB_ONLY_LINES = re.compile(
+    # It cannot optimize in place; Atoll does and just says OK.
+    r"^[^\n]*\toptimize\tnote\tTable does not support optimize[^\n]*\n"
+    # Its files in listings of a directory; Atoll has none for a table.
+    r"|^[\w#]+\.ibd\n",
+    re.MULTILINE,
+)
+SUBSTITUTED = {".test", ".inc", ".result", ".rdiff", ".sql"}
+
+# Tests that name another engine run nothing of ours.
+OTHER_ENGINE = re.compile(
+    r"(^|_)(myisam|maria|aria|archive|memory|heap|blackhole|csv|merge|federated|rocksdb|ndb|falcon)(_|$)"
+)
+
+
+class Oracle(Enum):
+    """Where the expected results come from."""
+
+    RECORDED = "recorded"
+    STOCK = "stock"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One line of the report; `folders` are the runner's suites it consists of."""
+
+    name: str
+    folders: tuple[str, ...]
+    oracle: Oracle
+    only: str = ""  # pattern of the tests' names; empty: all
+    # File name -> text, ENGINE standing for the engine: the ways a suite chooses its default engine.
+    combinations: dict[str, str] = field(default_factory=dict)
+    keep_names: bool = False  # only the default engine changes; tests that name InnoDB go on to use it
+    server_options: tuple[str, ...] = ()
+    runner_options: tuple[str, ...] = ()
+
+
+DEFAULT_ENGINE = ("default-storage-engine=ENGINE",)
+
+SUITES = (
+    Suite(
+        "storage_engine",
+        ("storage_engine", "storage_engine/trx", "storage_engine/parts"),
+        Oracle.RECORDED,
+        server_options=("innodb-lock-wait-timeout=1", "loose-atoll-lock-wait-timeout=1"),
+        runner_options=("--enable-disabled",),
+    ),
+    Suite(
+        "engines/iuds",
+        ("engines/iuds",),
+        Oracle.STOCK,
+        combinations={"combinations": "[engine]\ninnodb\ndefault-storage-engine=ENGINE\n"},
+    ),
+    Suite(
+        "engines/funcs",
+        ("engines/funcs",),
+        Oracle.STOCK,
+        combinations={"combinations": "[engine]\ninnodb\ndefault-storage-engine=ENGINE\npartition\n"},
+    ),
+    Suite("parts", ("parts",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
+    Suite("vcol", ("vcol",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
+    Suite("gcol", ("gcol",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
+    Suite("handler", ("handler",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
+    Suite(
+        "period",
+        ("period",),
+        Oracle.STOCK,
+        combinations={"engines.combinations": "[engine]\ninnodb\ndefault-storage-engine=ENGINE\n"},
+    ),
+    Suite(
+        "versioning",
+        ("versioning",),
+        Oracle.STOCK,
+        combinations={
+            # The suite's own scripts look for a combination of this name.
+            "engines.combinations": "[timestamp]\ndefault-storage-engine=ENGINE\n",
+            "innodb.combinations": "[timestamp]\ndefault-storage-engine=ENGINE\n",
+        },
+        keep_names=True,  # system versioning by transaction is InnoDB's alone
+    ),
+    Suite("sql_sequence", ("sql_sequence",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
+    Suite("rpl", ("rpl",), Oracle.STOCK, server_options=DEFAULT_ENGINE),
+)
+
+
+def substitute(text: str, engine: str) -> str:
+    """Returns `text` with the reference engine's name replaced; small letters stay small."""
+    if engine == REFERENCE:
+        return text
+    return ENGINE_WORD.sub(lambda found: engine.lower() if found[0].islower() else engine.upper(), text)
+
+
+def translate(result: str, engine: str) -> str:
+    """Returns InnoDB's expected result as `engine` should print it."""
+    return result if engine == REFERENCE else INNODB_ONLY_LINES.sub("", substitute(result, engine))
+
+
+def renew(result: str) -> str:
+    """Returns an installed result with what the server has come to print since it was written."""
+    return re.sub(
+        r" DEFAULT CHARSET=latin1(?! COLLATE)", " DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci", result
+    )
+
+
+def installed_result(tree: Path, name: str) -> Path:
+    """Returns the file of a test's expected result in a tree's suite/."""
+    folder, _, test = name.rpartition(".")
+    result = tree / folder / "r" / f"{test}.result"
+    return result if result.exists() else tree / folder / f"{test}.result"
+
+
+def quieten_includes(folder: Path) -> None:
+    """Makes the tree's include/ print nothing that differs from run to run.
+
+    wait_show_condition.inc shows the process list when it gives up: with connection numbers and times.
+    """
+    includes = folder / "include"
+    installed = includes.resolve()
+    includes.unlink()
+    includes.mkdir()
+    for file in installed.iterdir():
+        (includes / file.name).symlink_to(file)
+    wait = includes / "wait_show_condition.inc"
+    text = wait.read_text(encoding="utf-8")
+    wait.unlink()
+    wait.write_text(text.replace("eval $show_statement;", ""), encoding="utf-8")
+
+
+def copy_folder(source: Path, target: Path, engine: str) -> None:
+    """Copies one folder of a suite, with its sub-folders, for `engine`. What is in `target` goes first.
+
+    Files that are not UTF-8 are treated as Latin-1, which gives every byte back.
+    """
+    if target.is_symlink():
+        target.unlink()
+    elif target.exists():
+        shutil.rmtree(target)
+    for file in sorted(source.rglob("*")):
+        place = target / file.relative_to(source)
+        if file.is_dir() or file.suffix == ".reject":
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix in SUBSTITUTED:
+            text = file.read_bytes().decode("latin-1")
+            text = translate(text, engine) if file.suffix == ".result" else substitute(text, engine)
+            place.write_bytes(text.encode("latin-1"))
+        else:
+            shutil.copyfile(file, place)
+
+
+def install(suite: Suite, engine: str, source: Path, target: Path) -> None:
+    """Copies `suite` from one tree's suite/ to another's and sets the engine it runs with."""
+    for folder in suite.folders:
+        if "/" in folder and folder.split("/")[0] in suite.folders:
+            continue  # copied with its parent
+        if "/" in folder:
+            parent = target / folder.split("/")[0]
+            if parent.is_symlink():
+                real = parent.resolve()
+                parent.unlink()
+                parent.mkdir()
+                for entry in real.iterdir():
+                    (parent / entry.name).symlink_to(entry)
+        copy_folder(source / folder, target / folder, REFERENCE if suite.keep_names else engine)
+        for name, text in suite.combinations.items():
+            (target / folder / name).write_text(text.replace("ENGINE", engine), encoding="ascii")
+
+
+def tests_of(suite: Suite, tree: Path) -> list[str]:
+    """Returns the names (`suite.test`) of the tests that concern the engine, from a tree's suite/."""
+    names = []
+    for folder in suite.folders:
+        place = tree / folder / "t"
+        place = place if place.is_dir() else tree / folder
+        for file in sorted(place.glob("*.test")):
+            if re.search(suite.only, file.stem) and not OTHER_ENGINE.search(file.stem):
+                names.append(f"{folder}.{file.stem}")
+    return names
