@@ -23,14 +23,27 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
-// FOREIGN KEY, FULLTEXT and SPATIAL are refused, never ignored.
+bool defines_table(const THD *thd) {
+  return thd->lex->sql_command == SQLCOM_CREATE_TABLE || thd->lex->sql_command == SQLCOM_ALTER_TABLE;
+}
+
+bool has_foreign_key(THD *thd) {
+  List_iterator_fast<Key> keys(thd->lex->alter_info.key_list);
+  while (const Key *key = keys++)
+    if (key->type == Key::FOREIGN_KEY) return true;
+  return false;
+}
+
+// FULLTEXT and SPATIAL are refused, never ignored; FOREIGN KEY is ignored by those who asked for it only.
 Status refuse_unsupported(THD *thd, const TABLE *form) {
-  if (thd->lex->sql_command == SQLCOM_CREATE_TABLE || thd->lex->sql_command == SQLCOM_ALTER_TABLE) {
-    List_iterator_fast<Key> keys(thd->lex->alter_info.key_list);
-    while (const Key *key = keys++)
-      if (key->type == Key::FOREIGN_KEY)
-        return Status(Code::kInvalid,
-                      "ATOLL has no FOREIGN KEY yet; remove the clause or keep the table in InnoDB");
+  if (defines_table(thd) && has_foreign_key(thd)) {
+    if (!atoll::plugin::ignore_foreign_keys(thd))
+      return Status(
+          Code::kInvalid,
+          "ATOLL has no FOREIGN KEY yet; remove the clause, keep the table in InnoDB, or accept that it "
+          "is not enforced: SET atoll_ignore_foreign_keys=ON");
+    push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA,
+                 "ATOLL: FOREIGN KEY is ignored (atoll_ignore_foreign_keys=ON); nothing checks references");
   }
   for (uint i = 0; i < form->s->keys; i++) {
     if (form->key_info[i].algorithm == HA_KEY_ALG_FULLTEXT || (form->key_info[i].flags & HA_FULLTEXT))
@@ -38,6 +51,17 @@ Status refuse_unsupported(THD *thd, const TABLE *form) {
     if (form->key_info[i].flags & HA_SPATIAL) return Status(Code::kInvalid, "ATOLL has no SPATIAL index");
   }
   return Status::Ok();
+}
+
+// Tables live in the bucket, whatever directory a statement names.
+void warn_of_directories(THD *thd, const HA_CREATE_INFO *info) {
+  if (!defines_table(thd)) return;
+  const auto warn = [thd](const char *option) {
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, WARN_OPTION_IGNORED,
+                        ER_THD(thd, WARN_OPTION_IGNORED), option);
+  };
+  if (info->data_file_name != nullptr) warn("DATA DIRECTORY");
+  if (info->index_file_name != nullptr) warn("INDEX DIRECTORY");
 }
 
 // Ids for columns and ordinals for indexes of a new table.
@@ -127,6 +151,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     my_printf_error(ER_ILLEGAL_HA, "%s", MYF(0), status.message());
     return HA_ERR_UNSUPPORTED;
   }
+  warn_of_directories(thd, info);
   catalog::TableDef def;
   bool explicit_compression = false;
   if (Status status = ah::compression_of(form->s->option_struct, &def.compression, &explicit_compression);
@@ -226,6 +251,13 @@ int ha_atoll::truncate() {
 
 namespace {
 
+// Byte 39 of a .frm image holds the SEQUENCE clause in bits 4 and 5. Source: sql/unireg.cc,
+// build_frm_image().
+bool is_sequence_image(const std::string &frm) {
+  constexpr size_t kChoiceByte = 39;
+  return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;
+}
+
 int drop_table(handlerton *, const char *path) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
     return ah::to_ha_error(remove_temporary_rows(temporary).code());
@@ -238,6 +270,12 @@ int drop_table(handlerton *, const char *path) {
   const ah::TableName parsed = ah::parse_table_name(path);
   const catalog::TablePtr def = atoll::plugin::instance()->catalog->find(parsed.database, parsed.table);
   if (!def) return HA_ERR_NO_SUCH_TABLE;
+  // The server looks into the .frm to see what it drops; without one (discovery) it would drop any table.
+  if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm)) {
+    const myf level = current_thd->lex->if_exists() ? ME_NOTE : 0;
+    my_error(ER_NOT_SEQUENCE2, MYF(level), parsed.database.c_str(), parsed.table.c_str());
+    return HA_ERR_NO_SUCH_TABLE;
+  }
   if (Status status = atoll::plugin::may_write(); !status.ok()) return ah::report(current_thd, status);
   Status status = def->logical_only ? drop_each_partition(parsed, path) : Status::Ok();
   if (status.ok()) status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);

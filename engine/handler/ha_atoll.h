@@ -6,6 +6,7 @@
 
 #include "handler/server.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ class ha_atoll final : public handler {
   Table_flags table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
+  enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
   uint max_supported_key_length() const override { return 3072; }
@@ -136,7 +138,8 @@ class ha_atoll final : public handler {
   };
 
   int fail(const Status &status);
-  atoll::txn::Transaction *transaction() { return session_->transaction(); }
+  atoll::txn::Transaction *transaction() { return apart_ ? apart_.get() : session_->transaction(); }
+  bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }
 
   // reading
@@ -147,6 +150,7 @@ class ha_atoll final : public handler {
   void close_cursor();
   int read_from(const Seek &seek, uchar *record);
   int step(uchar *record, bool forward);
+  void stand_at(const std::string &key);
   int accept_current(uchar *record, bool forward);
   int accept_primary_entry(uchar *record, bool *accepted);
   int accept_secondary_entry(uchar *record, bool *accepted);
@@ -190,6 +194,7 @@ class ha_atoll final : public handler {
   Status check_unique(const uchar *record, const std::string &primary_key, const std::string *old_primary_key,
                       const uchar *old_record);
   Status check_unique_entry(size_t index, const std::string &start);
+  Status write_apart(const std::function<Status()> &write);
   Status write_new_row(const uchar *record);
   Status update_existing_row(const uchar *old_record, const uchar *new_record);
   Status remove_row(const uchar *record);
@@ -265,6 +270,7 @@ class ha_atoll final : public handler {
   std::unique_ptr<atoll::codec::Predicate> predicate_;
 
   // writing
+  std::unique_ptr<atoll::txn::Transaction> apart_;  // set while the row of a sequence is written
   uint duplicate_index_ = MAX_KEY;
   bool snapshot_differs_ = false;
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;

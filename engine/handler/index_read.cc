@@ -152,8 +152,20 @@ int ha_atoll::index_last(uchar *record) {
   return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
 }
 
-int ha_atoll::index_next(uchar *record) { return step(record, true); }
-int ha_atoll::index_prev(uchar *record) { return step(record, false); }
+int ha_atoll::index_next(uchar *record) {
+  const int error = step(record, true);
+  if (error == HA_ERR_END_OF_FILE)
+    stand_at(cursor_prefix_.empty() ? layout_->index(active_index).end
+                                    : atoll::codec::key_after_prefix(cursor_prefix_));
+  return error;
+}
+
+int ha_atoll::index_prev(uchar *record) {
+  const int error = step(record, false);
+  if (error == HA_ERR_END_OF_FILE)
+    stand_at(cursor_prefix_.empty() ? layout_->index(active_index).start : cursor_prefix_);
+  return error;
+}
 
 // A statement that may not want all rows that match: then it is not worth reading many ahead.
 bool ha_atoll::may_stop_early() const {
@@ -181,7 +193,15 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
   }
   cursor_positioned_ = true;
   const int error = accept_current(record, seek.forward);
-  return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+  if (error != HA_ERR_END_OF_FILE) return error;
+  stand_at(seek.key);
+  return HA_ERR_KEY_NOT_FOUND;
+}
+
+// Where a search or a walk that found nothing stopped: HANDLER goes on from there, either way.
+void ha_atoll::stand_at(const std::string &key) {
+  current_key_ = key;
+  cursor_positioned_ = false;
 }
 
 // The next row in `forward` direction after the one returned last.
@@ -448,7 +468,10 @@ bool ha_atoll::passes_predicate(std::string_view packed, int *error) {
   atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
   const Status status = predicate_->evaluate(layout_->row(), packed, &truth);
   if (!status.ok()) *error = fail(status);
-  return status.ok() && truth == atoll::codec::Truth::kTrue;
+  const bool passes = status.ok() && truth == atoll::codec::Truth::kTrue;
+  // "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.
+  if (!passes) ha_thd()->get_stmt_da()->inc_current_row_for_warning();
+  return passes;
 }
 
 bool ha_atoll::killed() {

@@ -46,6 +46,7 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
 // Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
 THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
   if (lock_type == TL_IGNORE) return to;
+  if (is_sequence()) return to;  // see write_apart(): its row is never locked
   skip_locked_ = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
   const bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED;
   if (shared) {
@@ -73,7 +74,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
   }
   if (lock_type == F_WRLCK) {
     if (int error = check_writable()) return error;
-    lock_ = ah::RowLock::kExclusive;
+    if (!is_sequence()) lock_ = ah::RowLock::kExclusive;
   }
   write_locked_ = lock_type == F_WRLCK;
   session_->open_tables++;
@@ -86,7 +87,7 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
   session_ = ah::Session::of(thd, true);
   if (lock_type >= TL_FIRST_WRITE) {
     if (int error = check_writable()) return error;
-    lock_ = ah::RowLock::kExclusive;
+    if (!is_sequence()) lock_ = ah::RowLock::kExclusive;
     write_locked_ = true;
   }
   session_->enter_statement();
@@ -95,6 +96,8 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
 
 // HANDLER ... OPEN keeps the table open between statements, without locks: each READ is a consistent read.
 void ha_atoll::init_table_handle_for_HANDLER() {
+  // The search key of the last READ binds this one no more; TEMPORARY tables are not reset() between the two.
+  close_cursor();
   session_ = ah::Session::of(ha_thd(), true);
   session_->enter_statement();
   lock_ = ah::RowLock::kNone;
@@ -110,7 +113,9 @@ int ha_atoll::check_writable() {
   return status.ok() ? 0 : fail(status);
 }
 
-txn::ReadAt ha_atoll::read_at() const { return locking() ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot; }
+txn::ReadAt ha_atoll::read_at() const {
+  return locking() || is_sequence() ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot;
+}
 
 txn::LockWait ha_atoll::lock_wait() const {
   return {skip_locked_ ? 0 : atoll::plugin::lock_wait_timeout_s(ha_thd()) * 1000};

@@ -101,25 +101,24 @@ void Session::commit_ordered() {
   committed_in_order_ = true;
 }
 
-Status Session::commit() {
+Status Session::commit(uint64_t *position) {
   if (!transaction_) return Status::Ok();
-  if (committed_in_order_) return finish(ordered_outcome_);
+  if (committed_in_order_) return finish(ordered_outcome_, position);
   const bool sync = plugin::flush_at_commit();
-  if (transaction_->is_prepared()) return finish(transaction_->commit_prepared(sync));
+  if (transaction_->is_prepared()) return finish(transaction_->commit_prepared(sync), position);
   Status status = write_auto_increments();
   if (status.ok()) status = transaction_->commit(sync);
-  return finish(status);
+  return finish(status, position);
 }
 
-// Whatever the outcome, the transaction is over; then the bucket may ask us to wait.
-Status Session::finish(const Status &outcome) {
-  const uint64_t position = transaction_->commit_position();
+// Whatever the outcome, the transaction is over.
+Status Session::finish(const Status &outcome, uint64_t *position) {
+  *position = transaction_->commit_position();
   if (outcome.ok())
     for (const auto &[table_id, next] : auto_increments_)
       plugin::instance()->catalog->auto_increment_committed(table_id, next);
   reset();
-  if (!outcome.ok() || position == 0) return outcome;
-  return plugin::after_commit(position);
+  return outcome;
 }
 
 void Session::rollback() {

@@ -39,10 +39,11 @@ class Session {
   // Statement ends inside a transaction.
   void end_statement();
   Status rollback_statement();
-  // Transaction ends. `commit` has the status of the commit itself.
+  // Transaction ends. `position`, when not 0, is what plugin::after_commit() waits for; that is the caller's
+  // part.
   Status prepare(const std::string &xid);
   void commit_ordered();
-  Status commit();
+  Status commit(uint64_t *position);
   void rollback();
   // Gives a prepared (XA) transaction away: it outlives the connection.
   void detach();
@@ -61,7 +62,7 @@ class Session {
   int open_tables = 0;                            // external_lock balance of the running statement
 
  private:
-  Status finish(const Status &outcome);
+  Status finish(const Status &outcome, uint64_t *position);
   Status write_auto_increments();
   void reset();
 

@@ -58,8 +58,13 @@ int commit(handlerton *, THD *thd, bool all) {
     session->end_statement();
     return 0;
   }
-  thd_wakeup_subsequent_commits(thd, 0);
-  Status status = session->commit();
+  uint64_t position = 0;
+  Status status = session->commit(&position);
+  // Whoever waits for this commit before its own may go on once this one is visible and its locks are gone;
+  // not before, or it could become visible first. The bucket is waited for afterwards, by all of them
+  // together. After a failure the server itself tells those who wait.
+  if (status.ok()) thd_wakeup_subsequent_commits(thd, 0);
+  if (status.ok() && position != 0) status = plugin::after_commit(position);
   if (status.ok()) return 0;
   report(thd, status);
   my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
@@ -179,12 +184,25 @@ int savepoint_rollback(handlerton *, THD *thd, void *slot) {
   return status.ok() ? 0 : report(thd, status);
 }
 
-// Row locks stay, metadata locks may go when nothing of the table was locked since: be conservative.
-bool savepoint_rollback_can_release_mdl(handlerton *, THD *) { return false; }
+// Row locks stay when a transaction goes back to a savepoint, and a row lock needs its table: metadata locks
+// taken since may go only from a transaction without row locks.
+bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+  Session *session = Session::of(thd, false);
+  return session == nullptr || !session->has_transaction() ||
+         session->transaction()->lock_owner()->locks_held() == 0;
+}
 
 int savepoint_release(handlerton *, THD *thd, void *slot) {
   if (Session *session = Session::of(thd, false)) session->release_savepoint(*static_cast<size_t *>(slot));
   return 0;
+}
+
+// Every engine is asked for a snapshot, also by who uses no table of it: one warning is enough.
+bool was_warned_of_snapshot(THD *thd) {
+  Diagnostics_area::Sql_condition_iterator warnings = thd->get_stmt_da()->sql_conditions();
+  while (const Sql_condition *warning = warnings++)
+    if (warning->get_sql_errno() == HA_ERR_UNSUPPORTED) return true;
+  return false;
 }
 
 int start_consistent_snapshot(handlerton *hton, THD *thd) {
@@ -194,7 +212,7 @@ int start_consistent_snapshot(handlerton *hton, THD *thd) {
   trans_register_ha(thd, true, hton, 0);
   if (session->snapshot_is_shared_by_statements())
     session->open_read_view();
-  else
+  else if (!was_warned_of_snapshot(thd))
     push_warning(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
                  "ATOLL: WITH CONSISTENT SNAPSHOT needs REPEATABLE READ; the phrase is ignored");
   return 0;

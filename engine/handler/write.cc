@@ -23,11 +23,28 @@ int ha_atoll::write_row(const uchar *record) {
     status = bulk_->add(record);
     if (status.code() == Code::kDuplicate) show_copy_duplicate(bulk_.get());
     if (status.ok()) raise_auto_increment(record);
+  } else if (is_sequence()) {
+    status = write_apart([&] { return write_new_row(record); });
   } else {
     session_->before_write();
     status = write_new_row(record);
   }
   return status.ok() ? 0 : fail(status);
+}
+
+// The row of a sequence belongs to no transaction: a number that was given out is not given out again when
+// its user rolls back, and nobody waits for that user. It is synced with the next commit, which whoever uses
+// the number must make to keep it. CREATE TEMPORARY SEQUENCE writes the first row without locking the table.
+Status ha_atoll::write_apart(const std::function<Status()> &write) {
+  if (session_ == nullptr) {
+    ATOLL_RETURN_IF_ERROR(atoll::plugin::ready());
+    session_ = ah::Session::of(ha_thd(), true);
+  }
+  apart_ = atoll::plugin::instance()->transactions->begin(ha_thd());
+  Status status = write();
+  if (status.ok()) status = apart_->commit(false);
+  apart_.reset();
+  return status;
 }
 
 Status ha_atoll::write_new_row(const uchar *record) {
@@ -110,8 +127,13 @@ Status ha_atoll::check_unique_entry(size_t index, const std::string &start) {
 }
 
 int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
-  session_->before_write();
-  const Status status = update_existing_row(old_record, new_record);
+  Status status;
+  if (is_sequence()) {
+    status = write_apart([&] { return update_existing_row(old_record, new_record); });
+  } else {
+    session_->before_write();
+    status = update_existing_row(old_record, new_record);
+  }
   if (status.code() == Code::kNotFound) return HA_ERR_RECORD_IS_THE_SAME;
   return status.ok() ? 0 : fail(status);
 }
@@ -270,12 +292,13 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   bulk_.reset();
   const bool internal = ah::is_internal(ah::parse_table_name(table_share->normalized_path.str).table);
   const bool creating_select = ha_thd()->lex->sql_command == SQLCOM_CREATE_TABLE;
-  if (is_temporary() || table_share->sequence || !(internal || creating_select)) return;
+  if (is_temporary() || is_sequence() || !(internal || creating_select)) return;
   bool has_unique = !layout_->hidden_primary();
   for (size_t i = 0; i < layout_->index_count(); i++) has_unique |= layout_->index(i).unique;
   if (ignore_duplicates && has_unique) return;
   for (uint i = 0; i < table_share->keys; i++)
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // checked by the server against rows
+  if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: likewise
   bulk_ = std::make_unique<ah::BulkCopy>(share_, layout_);
 }
 

@@ -53,6 +53,7 @@ void log_error(const std::string &message);
 unsigned long lock_wait_timeout_s(void *thd);  // min(atoll_lock_wait_timeout, session lock_wait_timeout)
 bool flush_at_commit();                        // atoll_flush_log_at_trx_commit == 1
 bool snapshot_isolation(void *thd);            // atoll_snapshot_isolation
+bool ignore_foreign_keys(void *thd);           // atoll_ignore_foreign_keys
 unsigned long scan_threads(void *thd);         // atoll_scan_threads
 lsm::Compression default_compression();        // atoll_compression, atoll_compression_level
 // Blocks while the bucket lags too much (atoll_durability); called after each commit with its position.

@@ -165,6 +165,9 @@ MYSQL_THDVAR_BOOL(
     "A transaction that would change a row which another one changed after its snapshot fails with a "
     "deadlock error, instead of changing the newest version",
     nullptr, nullptr, 0);
+MYSQL_THDVAR_BOOL(ignore_foreign_keys, PLUGIN_VAR_OPCMDARG,
+                  "Accept FOREIGN KEY clauses without enforcing them, with a warning. OFF: refuse them",
+                  nullptr, nullptr, 0);
 MYSQL_THDVAR_UINT(
     scan_threads, PLUGIN_VAR_RQCMDARG,
     "Threads that may work on one scan or index build. Default: processor cores, at most 8. 1: serial",
@@ -190,6 +193,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(compression_level),
                                  MYSQL_SYSVAR(lock_wait_timeout),
                                  MYSQL_SYSVAR(snapshot_isolation),
+                                 MYSQL_SYSVAR(ignore_foreign_keys),
                                  MYSQL_SYSVAR(scan_threads),
                                  nullptr};
 
@@ -271,6 +275,8 @@ unsigned long lock_wait_timeout_s(void *thd) {
 bool flush_at_commit() { return flush_log_value == 1; }
 
 bool snapshot_isolation(void *thd) { return THDVAR(static_cast<THD *>(thd), snapshot_isolation) != 0; }
+
+bool ignore_foreign_keys(void *thd) { return THDVAR(static_cast<THD *>(thd), ignore_foreign_keys) != 0; }
 
 unsigned long scan_threads(void *thd) { return THDVAR(static_cast<THD *>(thd), scan_threads); }
 
