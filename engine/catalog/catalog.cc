@@ -25,6 +25,11 @@ Status no_such_table(std::string_view database, std::string_view name) {
   return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
 }
 
+bool has_ordinal(const TableDef &table, uint16_t ordinal) {
+  return std::any_of(table.indexes.begin(), table.indexes.end(),
+                     [ordinal](const IndexDef &index) { return index.ordinal == ordinal; });
+}
+
 // Sorted by family and start; ranges that touch become one.
 std::vector<Doomed::Range> merged_ranges(const std::vector<Doomed> &all) {
   std::vector<Doomed::Range> ranges;
@@ -205,16 +210,23 @@ Status Catalog::Impl::store_new(TableDef *def, lsm::Family *family, bool own) {
   return Status::Ok();
 }
 
-Status Catalog::update(const TableDef &def) {
+Status Catalog::update(const std::vector<TableDef> &defs) {
   const std::lock_guard lock(impl_->change_mutex);
-  const TablePtr former = impl_->find(def.id);
-  if (!former) return no_such_table(def.database, def.name);
-  if (former->database != def.database || former->name != def.name)
-    return Status(Code::kBug, "update() cannot rename " + qualified_name(former->database, former->name));
+  Doomed doomed;
   rocksdb::WriteBatch batch;
-  impl_->put_table(&batch, def);
+  for (const TableDef &def : defs) {
+    const TablePtr former = impl_->find(def.id);
+    if (!former) return no_such_table(def.database, def.name);
+    if (former->database != def.database || former->name != def.name)
+      return Status(Code::kBug, "update() cannot rename " + qualified_name(former->database, former->name));
+    for (const IndexDef &index : former->indexes)
+      if (!has_ordinal(def, index.ordinal)) doomed.ranges.push_back(index_range(*former, index.ordinal));
+    impl_->put_table(&batch, def);
+  }
+  if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  impl_->install(def, former);
+  for (const TableDef &def : defs) impl_->install(def, impl_->find(def.id));
+  if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   return Status::Ok();
 }
 
@@ -344,28 +356,6 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   *out = install(table, former);
   if (former->own_family) database->drop_family(former->family_id);
   if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
-  return Status::Ok();
-}
-
-Status Catalog::drop_indexes(uint32_t table_id, const std::vector<std::string> &names,
-                             const TableDef &new_def) {
-  const std::lock_guard lock(impl_->change_mutex);
-  const TablePtr former = impl_->find(table_id);
-  if (!former) return no_such_table(new_def.database, new_def.name);
-  if (former->id != new_def.id || former->database != new_def.database || former->name != new_def.name)
-    return Status(Code::kBug,
-                  "drop_indexes() cannot rename " + qualified_name(former->database, former->name));
-  Doomed doomed;
-  for (const std::string &name : names) {
-    for (const IndexDef &index : former->indexes)
-      if (index.name == name) doomed.ranges.push_back(index_range(*former, index.ordinal));
-  }
-  rocksdb::WriteBatch batch;
-  impl_->put_table(&batch, new_def);
-  if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
-  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  impl_->install(new_def, former);
-  if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   return Status::Ok();
 }
 

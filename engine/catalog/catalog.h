@@ -58,6 +58,8 @@ struct TableDef {
   std::vector<IndexDef> indexes;        // [0] is the primary (or hidden) key
   std::vector<uint32_t> column_ids;     // by field number of stored columns (see handler/table_share.h)
   std::vector<SchemaVersion> versions;  // ascending; the last one is current
+  // Of columns added to rows that were there already, without rewriting them.
+  std::vector<codec::ColumnDefault> defaults;
   std::string frm;                      // frm image; empty for partitions and #sql- copies without one
   std::string par;                      // .par image of a partitioned table's logical entry
   bool logical_only = false;            // the partitioned table itself: frm and par, no data
@@ -98,8 +100,10 @@ class Catalog {
   // Gives the table an id, a family (own when asked) and a prefix, and stores it. `def` is completed in
   // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
   Status create(TableDef *def, bool own_family);
-  // Replaces the stored definition. Errors: kNotFound, and as create().
-  Status update(const TableDef &def);
+  // Replaces stored definitions, all in one write. The entries of indexes that a new definition lacks go with
+  // reclaim(). Errors: kNotFound, and as create().
+  Status update(const std::vector<TableDef> &defs);
+  Status update(const TableDef &def) { return update(std::vector<TableDef>{def}); }
   Status rename(std::string_view database, std::string_view name, std::string_view new_database,
                 std::string_view new_name);
   // After a rebuild from the bucket: an ALTER that was cut off leaves its old table whole and no copy behind.
@@ -112,8 +116,6 @@ class Catalog {
   Status truncate(std::string_view database, std::string_view name, TablePtr *out);
   // Gives a table that lives in the shared family (and is still empty) a family of its own.
   Status move_to_own_family(uint32_t table_id, TablePtr *out);
-  // Removes indexes from the definition; their entries go with reclaim().
-  Status drop_indexes(uint32_t table_id, const std::vector<std::string> &names, const TableDef &new_def);
 
   // Range-deletes what dropped and truncated tables and dropped indexes left, neighbours in one range. Called
   // by the background thread each second; free when nothing is left. What fails is kept for the next call,

@@ -90,7 +90,7 @@ Status move(Catalog *catalog, const TableDef &table) {
 Status drop_index(Catalog *catalog, const TableDef &table) {
   TableDef without = table;
   without.indexes.pop_back();
-  ATOLL_RETURN_IF_ERROR(catalog->drop_indexes(table.id, {table.indexes.back().name}, without));
+  ATOLL_RETURN_IF_ERROR(catalog->update(without));
   return catalog->reclaim();
 }
 

@@ -156,12 +156,32 @@ TEST_F(CatalogTest, dropped_indexes_lose_their_entries_only) {
   fill(table);
   TableDef without = table;
   std::erase_if(without.indexes, [](const IndexDef &index) { return index.name == "a"; });
-  ASSERT_TRUE(catalog_->drop_indexes(table.id, {"a"}, without).ok());
+  ASSERT_TRUE(catalog_->update(without).ok());
   ASSERT_TRUE(catalog_->reclaim().ok());
   EXPECT_EQ(keys(database_->shared_family()), (std::set<std::string>{index_range(table, 1).begin + "key",
                                                                      index_range(table, 3).begin + "key"}));
   reopen();
   EXPECT_TRUE(*catalog_->find(table.id) == without);
+  check_whole();
+}
+
+// DROP INDEX a, ADD INDEX a: the new one bears the old one's name and keeps its entries.
+TEST_F(CatalogTest, an_index_replaced_under_its_name_keeps_the_new_entries) {
+  TableDef table = create("t");
+  TableDef building = table;
+  building.indexes.push_back({"a", building.next_ordinal++, false, true});
+  ASSERT_TRUE(catalog_->update(building).ok());
+  TableDef replaced = building;
+  std::erase_if(replaced.indexes,
+                [](const IndexDef &index) { return index.name == "a" && !index.building; });
+  replaced.indexes.back().building = false;
+  fill(building);
+  ASSERT_TRUE(catalog_->update(replaced).ok());
+  ASSERT_TRUE(catalog_->reclaim().ok());
+  const std::set<std::string> left = keys(database_->shared_family());
+  for (const IndexDef &index : building.indexes)
+    EXPECT_EQ(left.contains(index_range(table, index.ordinal).begin + "key"),
+              index.name != "a" || index.building);
   check_whole();
 }
 

@@ -7,6 +7,7 @@ namespace atoll::catalog {
 namespace {
 
 constexpr char kVersion = 1;
+constexpr char kTableVersion = 2;  // 1: without defaults
 constexpr size_t kHeaderLength = 5;  // version, crc
 
 Status corrupt(const char *what) { return Status(Code::kCorruption, what); }
@@ -52,9 +53,9 @@ class Writer {
     bytes_.append(value);
   }
 
-  std::string seal() {
+  std::string seal(char version = kVersion) {
     const uint32_t crc = crc32c(std::string_view(bytes_).substr(kHeaderLength));
-    bytes_[0] = kVersion;
+    bytes_[0] = version;
     for (int i = 0; i < 4; ++i) bytes_[1 + i] = static_cast<char>(crc >> (8 * i));
     return std::move(bytes_);
   }
@@ -66,12 +67,13 @@ class Writer {
 // Reads fields; after the first failure everything reads as zero and finish() tells.
 class Reader {
  public:
-  explicit Reader(std::string_view value) {
+  explicit Reader(std::string_view value, char newest_version = kVersion) {
     if (value.size() < kHeaderLength) {
       fail("the record is shorter than its header");
       return;
     }
-    if (value[0] != kVersion) {
+    version_ = value[0];
+    if (version_ < 1 || version_ > newest_version) {
       fail("the record has an unknown version (written by a newer release?)");
       return;
     }
@@ -80,6 +82,8 @@ class Reader {
     rest_ = value.substr(kHeaderLength);
     if (crc32c(rest_) != crc) fail("the record's checksum does not match");
   }
+
+  char version() const { return version_; }
 
   uint64_t integer(size_t bytes) {
     if (rest_.size() < bytes) {
@@ -140,6 +144,7 @@ class Reader {
   }
 
   std::string_view rest_;
+  char version_ = 0;
   const char *error_ = nullptr;
 };
 
@@ -184,6 +189,20 @@ SchemaVersion read_version(Reader *reader) {
     version.columns.push_back(column);
   }
   return version;
+}
+
+void write_default(const codec::ColumnDefault &value, Writer *writer) {
+  writer->u32(value.id);
+  writer->flag(value.null);
+  writer->text(value.value);
+}
+
+codec::ColumnDefault read_default(Reader *reader) {
+  codec::ColumnDefault value;
+  value.id = reader->u32();
+  value.null = reader->flag();
+  value.value = reader->text();
+  return value;
 }
 
 Doomed::Range make_range(uint32_t family_id, uint64_t start, int bytes) {
@@ -285,11 +304,13 @@ std::string encode(const TableDef &table) {
   writer.flag(table.logical_only);
   writer.u64(table.created_us);
   writer.text(table.former_name);
-  return writer.seal();
+  writer.u32(static_cast<uint32_t>(table.defaults.size()));
+  for (const codec::ColumnDefault &value : table.defaults) write_default(value, &writer);
+  return writer.seal(kTableVersion);
 }
 
 Status decode(std::string_view value, TableDef *out) {
-  Reader reader(value);
+  Reader reader(value, kTableVersion);
   TableDef table;
   table.id = reader.u32();
   table.database = reader.text();
@@ -311,6 +332,8 @@ Status decode(std::string_view value, TableDef *out) {
   table.logical_only = reader.flag();
   table.created_us = reader.u64();
   table.former_name = reader.text();
+  if (reader.version() >= 2)
+    for (uint32_t i = reader.count(9); i > 0; --i) table.defaults.push_back(read_default(&reader));
   ATOLL_RETURN_IF_ERROR(reader.finish());
   *out = std::move(table);
   return Status::Ok();

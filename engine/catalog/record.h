@@ -1,7 +1,7 @@
 // The bytes of catalog rows: keys and values <-> structures. Pure; no RocksDB.
 //
 // Formats: docs/internals/formats-catalog.md. Every value is
-//   version (1 byte, = 1) | crc32c of the payload (4 bytes LE) | payload
+//   version (1 byte) | crc32c of the payload (4 bytes LE) | payload
 // and every payload is a fixed sequence of little-endian integers and strings (u32 length, bytes).
 //
 // Invariants

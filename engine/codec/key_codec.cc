@@ -62,6 +62,11 @@ void store_number(const KeyPart &part, const uint8_t *field, uint8_t *to) {
 
 }  // namespace
 
+// Collations of several levels that do not give them one by one are padded to the column's length.
+bool keys_depend_on_length(const Collation &collation) {
+  return collation.pad_space() && !collation.single_level() && collation.level_count() == 0;
+}
+
 KeyCodec::KeyCodec(uint16_t ordinal, std::vector<KeyPart> parts, size_t user_parts)
     : ordinal_(ordinal), parts_(std::move(parts)), user_parts_(user_parts) {
   for (const KeyPart &part : parts_) plans_.push_back(plan_of(part));
@@ -176,7 +181,7 @@ void KeyCodec::append_text(std::string_view text, size_t index, std::string *out
     weights = weights.substr(0, length_without_spaces(weights, plan.space));
     append_padded_groups(weights, plan.space, plan.group, out);
   };
-  const bool padded_levels = collation.pad_space() && !collation.single_level() && part.characters_max != 0;
+  const bool padded_levels = keys_depend_on_length(collation) && part.characters_max != 0;
   if (collation.byte_order() && !padded_levels) return append_weights(text);
   const size_t padded_bytes = padded_levels ? size_t{part.characters_max} * kCharacterBytesMax : 0;
   WeightBuffer buffer(collation.weights_length_max(std::max(text.size(), padded_bytes)));

@@ -73,6 +73,9 @@ struct KeyPart {
   uint32_t characters_max = 0;           // kText: characters the key part can hold
 };
 
+// True when the keys of one text differ between columns of different lengths (characters_max).
+bool keys_depend_on_length(const Collation &collation);
+
 class KeyCodec {
  public:
   // `parts` in key order. For a secondary index the caller appends the primary key's parts and gives the

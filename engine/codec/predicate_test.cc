@@ -170,8 +170,7 @@ Index random_columns(Random &random) {
 }
 
 RowCodec codec_for(const Index &index) {
-  const Record defaults(index.table, 0);
-  return RowCodec(1, index.table.columns(), defaults.data(), index.table.record_length());
+  return RowCodec(1, index.table.columns());
 }
 
 TEST(Predicate, truth_on_packed_rows_is_truth_on_values) {

@@ -34,7 +34,7 @@ SlotAction action_of(ColumnKind kind) {
 
 Status bad_row(Code code) {
   if (code == Code::kBug)
-    return Status(code, "a column changed its stored form without a rebuild of the table");
+    return Status(code, "the catalog does not say what an old row has for a column added or changed since");
   return Status(code, "a stored row does not have the form of its schema version");
 }
 
@@ -50,6 +50,27 @@ RowSlot record_side(const Column &column) {
     slot.record_null_mask = column.null_mask;
   }
   return slot;
+}
+
+// Writes a variable column's value. False: it does not fit the column.
+bool store_variable(const RowSlot &slot, std::string_view bytes, uint8_t *record) {
+  uint8_t *field = record + slot.record_offset;
+  if (slot.action == SlotAction::kBlob) {
+    if (!length_fits(bytes.size(), slot.length_bytes)) return false;
+    store_blob(field, slot.length_bytes, bytes);
+    return true;
+  }
+  if (bytes.size() > slot.length) return false;
+  if (slot.action == SlotAction::kVarchar) {
+    if (!length_fits(bytes.size(), slot.length_bytes)) return false;
+    field[0] = static_cast<uint8_t>(bytes.size());
+    if (slot.length_bytes == 2) field[1] = static_cast<uint8_t>(bytes.size() >> 8);
+    copy_bytes(field + slot.length_bytes, as_bytes(bytes), bytes.size());
+    return true;
+  }
+  copy_bytes(field, as_bytes(bytes), bytes.size());
+  std::memset(field + bytes.size(), slot.pad_byte, slot.length - bytes.size());
+  return true;
 }
 
 }  // namespace
@@ -78,9 +99,12 @@ struct RowCodec::OpenRow {
   }
 };
 
-RowCodec::RowCodec(uint32_t schema_version, std::vector<Column> columns, const uint8_t *defaults,
-                   size_t record_length)
-    : columns_(std::move(columns)), defaults_(reinterpret_cast<const char *>(defaults), record_length) {
+RowCodec::RowCodec(uint32_t schema_version, std::vector<Column> columns,
+                   const std::vector<ColumnDefault> &defaults)
+    : columns_(std::move(columns)), defaults_(columns_.size()) {
+  for (size_t i = 0; i < columns_.size(); ++i)
+    for (const ColumnDefault &value : defaults)
+      if (value.id == columns_[i].id) defaults_[i] = value;
   std::vector<PastColumn> stored;
   for (const Column &c : columns_) stored.push_back({c.id, c.kind, c.length, c.null_offset >= 0});
   current_ = layout_of(schema_version, stored);
@@ -228,57 +252,27 @@ inline Code RowCodec::open(std::string_view packed, OpenRow *row) const noexcept
   return last == row->variable_length ? Code::kOk : Code::kCorruption;
 }
 
-bool RowCodec::unpack_variable(const OpenRow &row, const RowSlot &slot, uint8_t *record) const noexcept {
-  std::string_view bytes;
-  if (!row.bytes_of(slot.position, &bytes)) return false;
-  uint8_t *field = record + slot.record_offset;
-  if (slot.action == SlotAction::kBlob) {
-    if (!length_fits(bytes.size(), slot.length_bytes)) return false;
-    store_blob(field, slot.length_bytes, bytes);
-    return true;
-  }
-  if (bytes.size() > slot.length) return false;
-  if (slot.action == SlotAction::kVarchar) {
-    if (!length_fits(bytes.size(), slot.length_bytes)) return false;
-    field[0] = static_cast<uint8_t>(bytes.size());
-    if (slot.length_bytes == 2) field[1] = static_cast<uint8_t>(bytes.size() >> 8);
-    copy_bytes(field + slot.length_bytes, as_bytes(bytes), bytes.size());
-    return true;
-  }
-  copy_bytes(field, as_bytes(bytes), bytes.size());
-  std::memset(field + bytes.size(), slot.pad_byte, slot.length - bytes.size());
-  return true;
-}
-
-void RowCodec::unpack_default(size_t index, uint8_t *record) const noexcept {
+Code RowCodec::unpack_default(size_t index, uint8_t *record) const noexcept {
   const Column &column = columns_[index];
-  const uint8_t *from = reinterpret_cast<const uint8_t *>(defaults_.data());
-  const bool null = is_null(column, from);
-  set_null(column, null, record);
-  uint8_t *field = record + column.record_offset;
-  from += column.record_offset;
-  switch (column.kind) {
-    case ColumnKind::kFixed:
-    case ColumnKind::kChar:
-      copy_bytes(field, from, column.length);
-      return;
-    case ColumnKind::kVarchar:
-      if (null) return clear_column(column, record);
-      copy_bytes(field, from, column.length_bytes + load_le_bytes(from, column.length_bytes));
-      return;
-    case ColumnKind::kBlob:
-      store_blob(field, column.length_bytes, {});
-      return;
+  const std::optional<ColumnDefault> &value = defaults_[index];
+  if (!value || (value->null && column.null_offset < 0)) return Code::kBug;
+  set_null(column, value->null, record);
+  if (value->null) {
+    clear_column(column, record);
+    return Code::kOk;
   }
+  const RowSlot &slot = current_.slots[index];
+  if (slot.action != SlotAction::kCopy)
+    return store_variable(slot, value->value, record) ? Code::kOk : Code::kBug;
+  if (value->value.size() != slot.length) return Code::kBug;
+  copy_bytes(record + slot.record_offset, as_bytes(value->value), slot.length);
+  return Code::kOk;
 }
 
 Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept {
   const RowSlot &slot = row.layout->slots[index];
   if (slot.action == SlotAction::kMismatch) return Code::kBug;
-  if (slot.action == SlotAction::kDefault) {
-    unpack_default(index, record);
-    return Code::kOk;
-  }
+  if (slot.action == SlotAction::kDefault) return unpack_default(index, record);
   const bool null = row.null(slot);
   if (null && slot.record_null_mask == 0) return Code::kCorruption;
   uint8_t &null_byte = record[slot.record_null_offset];
@@ -287,7 +281,9 @@ Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) 
     copy_bytes(record + slot.record_offset, row.start + slot.position, slot.length);
     return Code::kOk;
   }
-  return unpack_variable(row, slot, record) ? Code::kOk : Code::kCorruption;
+  std::string_view bytes;
+  if (!row.bytes_of(slot.position, &bytes)) return Code::kCorruption;
+  return store_variable(slot, bytes, record) ? Code::kOk : Code::kCorruption;
 }
 
 Status RowCodec::unpack(std::string_view packed, const std::vector<bool> *wanted, uint8_t *record) const {
@@ -303,12 +299,12 @@ Status RowCodec::unpack(std::string_view packed, const std::vector<bool> *wanted
   return Status::Ok();
 }
 
-void RowCodec::find_default(size_t index, PackedValue *out) const noexcept {
-  const Column &column = columns_[index];
-  const uint8_t *record = reinterpret_cast<const uint8_t *>(defaults_.data());
-  out->present = !is_null(column, record);
-  out->bytes = {};
-  if (out->present && column.kind != ColumnKind::kBlob) out->bytes = column_bytes(column, record);
+Code RowCodec::find_default(size_t index, PackedValue *out) const noexcept {
+  const std::optional<ColumnDefault> &value = defaults_[index];
+  if (!value) return Code::kBug;
+  out->present = !value->null;
+  out->bytes = value->value;
+  return Code::kOk;
 }
 
 Code RowCodec::try_find(std::string_view packed, size_t column_index, PackedValue *out) const noexcept {
@@ -317,10 +313,7 @@ Code RowCodec::try_find(std::string_view packed, size_t column_index, PackedValu
   if (code != Code::kOk) return code;
   const RowSlot &slot = row.layout->slots[column_index];
   if (slot.action == SlotAction::kMismatch) return Code::kBug;
-  if (slot.action == SlotAction::kDefault) {
-    find_default(column_index, out);
-    return Code::kOk;
-  }
+  if (slot.action == SlotAction::kDefault) return find_default(column_index, out);
   out->present = !row.null(slot);
   if (slot.action == SlotAction::kCopy) {
     out->bytes = as_view(row.start + slot.position, slot.length);

@@ -51,6 +51,15 @@ struct PastColumn {
   bool nullable = false;
 };
 
+// What rows older than a column have in its place: the default of the moment when it was added, which a
+// later change of the default leaves alone.
+struct ColumnDefault {
+  uint32_t id = 0;
+  bool null = true;
+  std::string value = {};  // the bytes a packed row would hold; empty if null
+  bool operator==(const ColumnDefault &) const = default;
+};
+
 // One column of a packed row, found without unpacking.
 struct PackedValue {
   bool present = false;  // false: NULL (or a column this old row does not have, see RowCodec::find)
@@ -59,10 +68,9 @@ struct PackedValue {
 
 class RowCodec {
  public:
-  // `defaults` is a record holding the values that rows older than a column have for it;
-  // `record_length` bytes, copied. Blob defaults must be empty.
-  RowCodec(uint32_t schema_version, std::vector<Column> columns, const uint8_t *defaults,
-           size_t record_length);
+  // `defaults`: of the columns that were added to rows that were there already; others are ignored.
+  RowCodec(uint32_t schema_version, std::vector<Column> columns,
+           const std::vector<ColumnDefault> &defaults = {});
 
   // Declares how rows of an earlier version are laid out.
   void add_past_version(uint32_t version, std::vector<PastColumn> columns);
@@ -74,7 +82,8 @@ class RowCodec {
   void pack(const uint8_t *record, std::string *out) const;
 
   // Writes the wanted columns (by index; nullptr = all) and their null bits into `record`. Blob columns
-  // point into `packed`, which the caller keeps alive. Errors: kCorruption.
+  // point into `packed`, which the caller keeps alive, or into this codec (defaults). Errors: kCorruption,
+  // kBug (the catalog lacks a default or the past form of a column).
   Status unpack(std::string_view packed, const std::vector<bool> *wanted, uint8_t *record) const;
 
   // Finds one column in a packed row, at the cost of a few loads for rows of the current version.
@@ -92,14 +101,13 @@ class RowCodec {
   const RowLayout *layout_for(uint32_t version) const noexcept;
   const RowLayout *layout_named_in(std::string_view packed) const noexcept;
   Code open(std::string_view packed, OpenRow *row) const noexcept;
-  bool unpack_variable(const OpenRow &row, const RowSlot &slot, uint8_t *record) const noexcept;
   Code unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept;
-  void unpack_default(size_t index, uint8_t *record) const noexcept;
-  void find_default(size_t index, PackedValue *out) const noexcept;
+  Code unpack_default(size_t index, uint8_t *record) const noexcept;
+  Code find_default(size_t index, PackedValue *out) const noexcept;
   size_t variable_bytes_max(const uint8_t *record) const noexcept;
 
   std::vector<Column> columns_;
-  std::string defaults_;  // a record
+  std::vector<std::optional<ColumnDefault>> defaults_;  // by column
   RowLayout current_;
   std::vector<RowLayout> past_;  // by ascending version
 };

@@ -59,8 +59,7 @@ Table random_table(Random &random) {
 }
 
 RowCodec codec_for(const Table &table, uint32_t version = 1) {
-  const Record defaults(table, 0);
-  return RowCodec(version, table.columns(), defaults.data(), table.record_length());
+  return RowCodec(version, table.columns());
 }
 
 std::string packed(const RowCodec &codec, const Record &record) {
@@ -159,15 +158,17 @@ TEST(RowCodec, rows_of_past_versions_get_defaults_for_what_they_lack) {
   for (int round = 0; round < 1000; ++round) {
     const Table now = random_table(random);
     Record defaults(now, 0);
+    std::vector<ColumnDefault> values;
     for (const Column &c : now.columns()) {
-      if (c.null_offset >= 0 && random.one_in(2))
+      if (c.null_offset >= 0 && random.one_in(2)) {
         defaults.set_null_value(c);
-      else if (c.kind == ColumnKind::kBlob)
-        defaults.set(c, "");
-      else
+        values.push_back({c.id});
+      } else {
         defaults.set(c, random_value(random, c));
+        values.push_back({c.id, false, std::string(column_bytes(c, defaults.data()))});
+      }
     }
-    RowCodec codec(7, now.columns(), defaults.data(), now.record_length());
+    RowCodec codec(7, now.columns(), values);
 
     // The past: some of the columns in another order, and some that were dropped since.
     std::vector<Column> past_columns;
@@ -190,8 +191,7 @@ TEST(RowCodec, rows_of_past_versions_get_defaults_for_what_they_lack) {
       placed.push_back(column);
       known.push_back({c.id, c.kind, c.length, nullable});
     }
-    const Record past_defaults(past, 0);
-    const RowCodec writer(3, placed, past_defaults.data(), past.record_length());
+    const RowCodec writer(3, placed);
     codec.add_past_version(5, {});
     codec.add_past_version(3, known);
 
@@ -231,6 +231,31 @@ TEST(RowCodec, unknown_versions_and_changed_forms_are_errors) {
   EXPECT_EQ(Code::kCorruption, codec.unpack(old_row, nullptr, record.data()).code());
   codec.add_past_version(1, {{id.id, ColumnKind::kFixed, 3, false}, {99, ColumnKind::kFixed, 1, false}});
   EXPECT_EQ(Code::kBug, codec.unpack(old_row, nullptr, record.data()).code());
+  codec.add_past_version(1, {{98, ColumnKind::kFixed, 4, false}});  // a column without a known default
+  EXPECT_EQ(Code::kBug, codec.unpack(old_row, nullptr, record.data()).code());
+  EXPECT_EQ(Code::kBug, codec.find(old_row, 0, &value).code());
+}
+
+// What an instant ALTER may do to a column of variable length: it grows, or becomes a blob.
+TEST(RowCodec, rows_written_before_a_column_grew_are_read_with_its_new_form) {
+  Table before, after;
+  const Column code = before.add(padded_char(4), true), name = before.add(varchar(9), false);
+  const Column text = before.add(blob(1), true);
+  const Column longer_code = after.add(padded_char(300), true), long_name = after.add(blob(2), true);
+  const Column longer_text = after.add(blob(4), true);
+  Record old_row(before), read(after);
+  old_row.set(code, "ab");
+  old_row.set(name, "a name");
+  old_row.set(text, "some text");
+  RowCodec codec = codec_for(after, 2);
+  codec.add_past_version(1, {{1, ColumnKind::kChar, 4, true},
+                             {2, ColumnKind::kVarchar, 9, false},
+                             {3, ColumnKind::kBlob, 0xFFFFFFFF, true}});
+  const std::string bytes = packed(codec_for(before, 1), old_row);
+  ASSERT_TRUE(codec.unpack(bytes, nullptr, read.data()).ok());
+  EXPECT_EQ("'ab'", shown(longer_code, read.data()));
+  EXPECT_EQ("'a name'", shown(long_name, read.data()));
+  EXPECT_EQ("'some text'", shown(longer_text, read.data()));
 }
 
 TEST(RowCodec, every_truncation_is_found) {

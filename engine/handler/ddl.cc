@@ -130,12 +130,12 @@ Status drop_each_partition(const ah::TableName &name, const char *path) {
   return Status::Ok();
 }
 
-// EXCHANGE PARTITION makes a partition, which has no definition of its own, a table: its .frm stays where it
-// is.
+// EXCHANGE PARTITION makes a table a partition, which has no definition of its own, and a partition a table:
+// its .frm stays where it is.
 Status keep_definition_of_exchanged(const ah::TableName &name, const char *path) {
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   const catalog::TablePtr def = all->find(name.database, name.table);
-  if (!def || !def->frm.empty()) return Status::Ok();
+  if (!def) return Status::Ok();
   std::ifstream file(std::string(path) + reg_ext, std::ios::binary);
   catalog::TableDef changed = *def;
   changed.frm.assign(std::istreambuf_iterator<char>(file), {});
@@ -179,7 +179,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   atoll::plugin::Instance *instance = atoll::plugin::instance();
   Status status;
   if (ah::is_partition(parsed.table))
-    status = ah::note_partitioned_frm(parsed.database, parsed.table, std::move(frm));
+    status = ah::note_partitioned_frm(name, std::move(frm));
   else
     def.frm = std::move(frm);
   if (status.ok()) status = instance->catalog->create(&def, explicit_compression);

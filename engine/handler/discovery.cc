@@ -48,22 +48,24 @@ int discover_table_existence(handlerton *, const char *db, const char *table) {
   return def && !def->frm.empty();
 }
 
-// The server has written a new definition (in-place ALTER). It reaches the catalog together with the index
-// changes, in commit_inplace_alter_table(); pure renames of objects without one are stored here.
 int notify_tabledef_changed(handlerton *, LEX_CSTRING *db, LEX_CSTRING *table, LEX_CUSTRING *frm,
-                            LEX_CUSTRING *, handler *file) {
-  if (auto *atoll = dynamic_cast<ha_atoll *>(file)) {
-    atoll->note_new_frm(frm->str, frm->length);
-    return 0;
-  }
-  if (!atoll::plugin::ready().ok()) return HA_ERR_NO_CONNECTION;
-  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
-  const catalog::TablePtr def = all->find(file_name_of(db->str), file_name_of(table->str));
-  if (!def) return 0;
-  catalog::TableDef changed = *def;
-  changed.frm.assign(reinterpret_cast<const char *>(frm->str), frm->length);
-  const Status status = all->update(changed);
-  return status.ok() ? 0 : ah::to_ha_error(status.code());
+                            LEX_CUSTRING *, handler *) {
+  if (Status status = atoll::plugin::ready(); !status.ok()) return ah::to_ha_error(status.code());
+  // Of a partitioned table each partition is named, and by its file.
+  const std::string name = ah::is_partition(table->str) ? table->str : file_name_of(table->str);
+  ah::announce_definition(file_name_of(db->str), name,
+                          std::string(reinterpret_cast<const char *>(frm->str), frm->length));
+  return 0;
+}
+
+// The server's DDL log asks, after a crash in ALTER, whether the engine has the new definition: `version` is
+// a unique number in the .frm.
+int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
+  if (!atoll::plugin::ready().ok()) return 1;
+  const ah::TableName name = ah::parse_table_name(path);
+  const catalog::TablePtr def = atoll::plugin::instance()->catalog->find(name.database, name.table);
+  const std::string_view number(reinterpret_cast<const char *>(version->str), version->length);
+  return def && def->frm.find(number) != std::string::npos ? 0 : 1;
 }
 
 std::string read_file(const std::string &path) {
@@ -74,7 +76,7 @@ std::string read_file(const std::string &path) {
 // The logical entry of a partitioned table: its .frm and .par, no rows of its own. At CREATE the .frm is not
 // written yet: the first partition's create() brings it (ah::note_partitioned_frm). At RENAME the files may
 // still have the old name: what is known is carried over.
-int store_partitioned(const char *path, const catalog::TablePtr &before) {
+Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   const ah::TableName name = ah::parse_table_name(path);
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   const catalog::TablePtr existing = all->find(name.database, name.table);
@@ -91,14 +93,16 @@ int store_partitioned(const char *path, const catalog::TablePtr &before) {
   if (std::string frm = read_file(std::string(path) + ".frm"); !frm.empty()) def.frm = std::move(frm);
   if (std::string par = read_file(std::string(path) + ".par"); !par.empty()) def.par = std::move(par);
   if (def.versions.empty()) def.versions.push_back({1, {}});
-  const Status status = existing ? all->update(def) : all->create(&def, false);
-  return status.ok() ? 0 : ah::report(current_thd, status);
+  return existing ? all->update(def) : all->create(&def, false);
 }
 
 int create_partitioning_metadata(const char *path, const char *old_path, chf_create_flags action) {
   if (Status status = atoll::plugin::ready(); !status.ok()) return ah::report(current_thd, status);
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   if (action == CHF_INDEX_FLAG) return 0;
+  // An ALTER in place makes these files for its new definition and removes them without a word; one that
+  // copies creates partitions, and the first of them brings the entry (note_partitioned_frm).
+  if (action == CHF_CREATE_FLAG && ah::is_internal(ah::parse_table_name(path).table)) return 0;
   catalog::TablePtr before;
   if (action == CHF_DELETE_FLAG || action == CHF_RENAME_FLAG) {
     const ah::TableName old =
@@ -110,16 +114,21 @@ int create_partitioning_metadata(const char *path, const char *old_path, chf_cre
     }
     if (action == CHF_DELETE_FLAG) return 0;
   }
-  return store_partitioned(path, before);
+  const Status status = store_partitioned(path, before);
+  return status.ok() ? 0 : ah::report(current_thd, status);
 }
 
 }  // namespace
 
 namespace atoll::handler {
 
-Status note_partitioned_frm(const std::string &database, const std::string &partition, std::string frm) {
+Status note_partitioned_frm(const char *partition_path, std::string frm) {
   catalog::Catalog *all = plugin::instance()->catalog.get();
-  const catalog::TablePtr logical = all->find(database, partition.substr(0, partition.find("#P#")));
+  const std::string path = whole_table(partition_path);
+  const TableName name = parse_table_name(path.c_str());
+  if (is_internal(name.table) && !all->find(name.database, name.table))
+    ATOLL_RETURN_IF_ERROR(store_partitioned(path.c_str(), nullptr));
+  const catalog::TablePtr logical = all->find(name.database, name.table);
   if (!logical || !logical->logical_only || logical->frm == frm) return Status::Ok();
   catalog::TableDef def = *logical;
   def.frm = std::move(frm);
@@ -131,6 +140,7 @@ void fill_discovery_callbacks(handlerton *hton) {
   hton->discover_table_names = discover_table_names;
   hton->discover_table_existence = discover_table_existence;
   hton->notify_tabledef_changed = notify_tabledef_changed;
+  hton->check_version = check_version;
   hton->create_partitioning_metadata = ::create_partitioning_metadata;
 }
 

@@ -54,7 +54,43 @@ KeyKind number_kind(const Field *field) {
   }
 }
 
+// Bytes that a blob type can hold; 0: none of the types whose bytes are just those of the text (JSON, GEOMETRY).
+size_t blob_bytes_max(const Type_handler *type) {
+  if (type == &type_handler_tiny_blob) return 0xFF;
+  if (type == &type_handler_blob) return 0xFFFF;
+  if (type == &type_handler_medium_blob) return 0xFFFFFF;
+  if (type == &type_handler_long_blob) return 0xFFFFFFFF;
+  return 0;
+}
+
+bool becomes_varchar(const Column_definition &changed) {
+  return changed.real_field_type() == MYSQL_TYPE_VARCHAR && !changed.compression_method();
+}
+
 }  // namespace
+
+bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
+  if (field.charset() != changed.charset || field.compression_method()) return false;
+  const size_t blob_bytes = blob_bytes_max(changed.type_handler());
+  if (is_varchar(&field)) {
+    return becomes_varchar(changed) ? changed.length >= field.field_length
+                                    : field.field_length <= blob_bytes && blob_bytes != 0;
+  }
+  if (is_blob(&field)) {
+    const size_t before = blob_bytes_max(field.type_handler());
+    return before != 0 && before <= blob_bytes;
+  }
+  if (!is_char(&field) || field.charset()->mbminlen != 1 || changed.length < field.field_length) return false;
+  // A BINARY that grows is padded with zeros, as a row's bytes are when they are read; a VARBINARY would keep
+  // those of the old length.
+  return changed.type_handler() == &type_handler_string ||
+         (becomes_varchar(changed) && field.charset() != &my_charset_bin);
+}
+
+bool keeps_key_bytes(const Field &field, const Column_definition &changed) {
+  if (!keeps_stored_bytes(field, changed) || !is_varchar(&field) || !becomes_varchar(changed)) return false;
+  return field.charset() == &my_charset_bin || !codec::keys_depend_on_length(*collation_for(field.charset()));
+}
 
 Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t id) {
   Column column;

@@ -5,6 +5,7 @@
 #include "codec/key_codec.h"
 #include "codec/row_codec.h"
 
+class Column_definition;
 class Field;
 struct TABLE_SHARE;
 typedef struct st_key_part_info KEY_PART_INFO;
@@ -16,5 +17,13 @@ codec::Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t i
 
 // How key part `part` of an index on `share` compares.
 codec::KeyPart key_part_of(const TABLE_SHARE *share, const KEY_PART_INFO &part);
+
+// ALTER: do the values that rows hold of `field` stand for the same values of the new type, byte by byte?
+// True for text that becomes longer, in the same character set: VARCHAR, CHAR, TEXT, and from CHAR to VARCHAR
+// or from VARCHAR to TEXT. Not asked about types that the server calls equal.
+bool keeps_stored_bytes(const Field &field, const Column_definition &changed);
+
+// ... and the same for its values in an index on the whole column.
+bool keeps_key_bytes(const Field &field, const Column_definition &changed);
 
 }  // namespace atoll::handler

@@ -97,12 +97,15 @@ class ha_atoll final : public handler {
   void update_create_info(HA_CREATE_INFO *info) override;
   int reset_auto_increment(ulonglong value) override;
 
-  // ---- definitions (ddl.cc, alter.cc) ----
+  // ---- definitions (ddl.cc, alter_support.cc, alter.cc) ----
   int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
   int delete_table(const char *name) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+  bool can_convert_nocopy(const Field &field, const Column_definition &changed) const override;
+  Compare_keys compare_key_parts(const Field &before, const Column_definition &changed,
+                                 const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered,
                                                              Alter_inplace_info *info) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -119,10 +122,6 @@ class ha_atoll final : public handler {
   int check(THD *thd, HA_CHECK_OPT *options) override;
   bool get_error_message(int error, String *out) override;
 
-  // The new .frm of an in-place ALTER, kept until commit_inplace_alter_table() (alter.cc).
-  void note_new_frm(const uchar *frm, size_t length) {
-    new_frm_.assign(reinterpret_cast<const char *>(frm), length);
-  }
   const std::shared_ptr<const atoll::handler::Layout> &layout() const { return layout_; }
 
  private:
@@ -277,7 +276,5 @@ class ha_atoll final : public handler {
   std::string primary_key_, old_primary_key_;
   std::unique_ptr<atoll::handler::BulkCopy> bulk_;
 
-  // alter
-  std::string new_frm_;
   Status last_error_;  // for get_error_message
 };

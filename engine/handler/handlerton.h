@@ -22,6 +22,11 @@ void fill_discovery_callbacks(handlerton *hton);
 void watch_lock_waits(txn::LockTable *locks);
 
 // A partition is being created: `frm` is the definition of the whole table, which its logical entry keeps.
-Status note_partitioned_frm(const std::string &database, const std::string &partition, std::string frm);
+// Errors: those of the catalog's writes.
+Status note_partitioned_frm(const char *partition_path, std::string frm);
+
+// The server has written the .frm that an in-place ALTER will give the table (for a partitioned table: the
+// whole table). It reaches the catalog with the ALTER's commit; of one that fails it is forgotten.
+void announce_definition(const std::string &database, const std::string &table, std::string frm);
 
 }  // namespace atoll::handler

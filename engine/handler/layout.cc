@@ -53,8 +53,7 @@ Status Layout::build(const TABLE *table, catalog::TablePtr def, lsm::Family *fam
     return Status(Code::kInvalid,
                   "table " + d.database + "." + d.name + " has fewer columns than its definition");
 
-  auto row = std::make_shared<codec::RowCodec>(d.versions.back().version, std::move(columns),
-                                               share->default_values, share->reclength);
+  auto row = std::make_shared<codec::RowCodec>(d.versions.back().version, std::move(columns), d.defaults);
   for (size_t i = 0; i + 1 < d.versions.size(); i++)
     row->add_past_version(d.versions[i].version, d.versions[i].columns);
   layout->row_ = std::move(row);

@@ -11,6 +11,32 @@ using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 
+namespace {
+
+// Is the .frm that `share` was made from the catalog's? Each ALTER gives it a new number.
+bool has_frm_of(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) {
+  const LEX_CUSTRING &version = share->tabledef_version;
+  const std::string_view number(reinterpret_cast<const char *>(version.str), version.length);
+  return def.frm.find(number) != std::string::npos;
+}
+
+// Columns may have been renamed or reordered by an ALTER whose .frm never reached the data directory.
+bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) {
+  const bool has_frm = !def.frm.empty() && !ah::is_partition(def.name);
+  return has_frm && share->tabledef_version.length != 0 && !has_frm_of(share, def);
+}
+
+// The .frm does not fit the definition. If it is another than the catalog's, the server is to fetch that; if
+// it is the catalog's, fetching it again would go on for ever.
+Status contradiction(const TABLE_SHARE *share, const atoll::catalog::TableDef &def, const Status &status) {
+  const atoll::catalog::TablePtr owner =
+      atoll::plugin::instance()->catalog->find(def.database, ah::whole_table(def.name));
+  if (!owner || !has_frm_of(share, *owner)) return status;
+  return Status(Code::kCorruption, std::string(status.message()) + "; the catalog contradicts itself");
+}
+
+}  // namespace
+
 ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share) {}
 ha_atoll::~ha_atoll() = default;
 
@@ -89,9 +115,12 @@ Status ha_atoll::load_layout(const char *name) {
     if (def) family = instance->database->find_family(def->family_id);
   }
   if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
+  if (is_outdated(table_share, *def))
+    return Status(Code::kInvalid, std::string("table ") + name + ": the .frm is not the catalog's");
   if (family == nullptr)
     return Status(Code::kCorruption, std::string("table ") + name + ": its column family is missing");
-  return Layout::build(table, def, family, &layout_);
+  const Status status = Layout::build(table, def, family, &layout_);
+  return status.code() == Code::kInvalid && def->id != 0 ? contradiction(table_share, *def, status) : status;
 }
 
 int ha_atoll::open(const char *name, int, uint) {

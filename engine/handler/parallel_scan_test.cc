@@ -45,8 +45,7 @@ class ParallelScanTest : public ::testing::Test {
     options.create_if_missing = true;
     ASSERT_TRUE(rocksdb::DB::Open(options, directory_.string(), &db_).ok());
     family_ = std::make_unique<PlainFamily>(db_->DefaultColumnFamily());
-    codec_ = std::make_unique<codec::RowCodec>(1, std::vector<codec::Column>{column()}, defaults_,
-                                               sizeof defaults_);
+    codec_ = std::make_unique<codec::RowCodec>(1, std::vector<codec::Column>{column()});
     fill(20000);
   }
 
@@ -92,7 +91,6 @@ class ParallelScanTest : public ::testing::Test {
   uint32_t seed_ = 0;
   std::mt19937 random_;
   std::filesystem::path directory_;
-  uint8_t defaults_[4] = {};
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<PlainFamily> family_;
   std::unique_ptr<codec::RowCodec> codec_;

@@ -1,6 +1,8 @@
 // See table_name.h.
 #include "handler/table_name.h"
 
+#include <algorithm>
+
 #include <cstring>
 
 namespace atoll::handler {
@@ -14,8 +16,10 @@ TableName parse_table_name(const char *path) {
   return {full.substr(begin, table - begin), full.substr(table + 1)};
 }
 
-bool is_partition(const std::string &table) {
-  return table.find("#P#") != std::string::npos || table.find("#p#") != std::string::npos;
+bool is_partition(const std::string &table) { return whole_table(table).size() != table.size(); }
+
+std::string whole_table(const std::string &name) {
+  return name.substr(0, std::min(name.find("#P#"), name.find("#p#")));
 }
 
 bool is_internal(const std::string &table) { return table.rfind("#sql", 0) == 0; }

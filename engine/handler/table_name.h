@@ -18,6 +18,9 @@ TableName parse_table_name(const char *path);
 // True for a partition ("t#P#p0").
 bool is_partition(const std::string &table);
 
+// The table's name, of a partition that of its whole table. Works on paths as well.
+std::string whole_table(const std::string &name);
+
 // True for names the server makes for itself while altering ("#sql-...").
 bool is_internal(const std::string &table);
 

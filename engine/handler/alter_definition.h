@@ -1,0 +1,36 @@
+// The definition a table will have after an ALTER that rewrites no row: which stored column of the new one is
+// which of the old, what rows that are there have for a column they lack, and which indexes come and go.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "catalog/catalog.h"
+#include "handler/layout.h"
+
+class Alter_inplace_info;
+class Field;
+struct TABLE;
+
+namespace atoll::handler {
+
+// One for each schema version whose rows may still be there. Each costs every open table a layout (40 bytes
+// per column), and nothing ever rewrites the rows; at the limit ALTER takes the way of a copy, which forgets
+// all versions but one.
+inline constexpr size_t kSchemaVersionsMax = 250;
+
+struct AlteredDefinition {
+  catalog::TableDef def;
+  std::vector<std::string> added_indexes;
+};
+
+// `stored`: what the catalog has, which `before` was made from. `altered` holds in record[0] the defaults that
+// the statement has found. Errors: kInvalid (the two tables do not belong together).
+Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
+                        const Alter_inplace_info *info, AlteredDefinition *out);
+
+// The fields of the old table that those of the altered one come from, nullptr for new ones.
+std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info);
+
+}  // namespace atoll::handler

@@ -1,0 +1,96 @@
+// See index_build.h.
+#include "handler/index_build.h"
+
+#include <algorithm>
+
+#include "handler/parallel_scan.h"
+#include "plugin/instance.h"
+
+namespace atoll::handler {
+
+IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, const std::vector<std::string> &names,
+                       TABLE *altered)
+    : thd_(thd),
+      layout_ptr_(std::move(layout)),
+      layout_(*layout_ptr_),
+      altered_(altered),
+      database_(plugin::instance()->database.get()),
+      record_(altered->s->reclength) {
+  for (size_t i = 0; i < layout_.index_count(); i++)
+    if (std::find(names.begin(), names.end(), layout_.index(i).name) != names.end()) indexes_.push_back(i);
+}
+
+void IndexBuild::open_streams() {
+  for (const size_t i : indexes_) {
+    lsm::BulkLoad::UniqueLength length;
+    if (layout_.index(i).unique)
+      length = [this, i](std::string_view key) { return layout_.unique_length(i, key); };
+    streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kIndexEntries));
+  }
+}
+
+Status IndexBuild::add_row(std::string_view key, std::string_view row) {
+  ATOLL_RETURN_IF_ERROR(layout_.row().unpack(row, nullptr, record_.data()));
+  primary_key_.assign(key);
+  for (size_t i = 0; i < indexes_.size(); i++) {
+    bool has_null = false;
+    layout_.secondary_entry(indexes_[i], record_.data(), primary_key_, &entry_key_, &entry_value_, &has_null);
+    ATOLL_RETURN_IF_ERROR(load_->add(streams_[i], entry_key_, entry_value_));
+  }
+  return Status::Ok();
+}
+
+Status IndexBuild::scan() {
+  const IndexLayout &primary = layout_.primary_index();
+  rocksdb::DB *db = database_->db(layout_.family()->side());
+  const rocksdb::Snapshot *snapshot = db->GetSnapshot();
+  Status status;
+  {
+    ParallelScan::Request request;
+    request.db = db;
+    request.family = layout_.family();
+    request.snapshot = snapshot;
+    request.begin = primary.start;
+    request.end = primary.end;
+    request.threads = std::max<size_t>(1, plugin::scan_threads(thd_));
+    request.splits = database_->split(layout_.family(), primary.start, primary.end, request.threads * 8);
+    request.row = &layout_.row();
+    ParallelScan rows(std::move(request));
+    uint64_t count = 0;
+    for (bool end = false; status.ok();) {
+      std::string_view key, row;
+      bool waiting = false;
+      status = rows.next(&key, &row, &end, &waiting);
+      if (!status.ok() || end) break;
+      if ((waiting || (++count & 0xFFF) == 0) && thd_killed(thd_)) status = Status(Code::kInterrupted, "");
+      if (!waiting && status.ok()) status = add_row(key, row);
+    }
+  }
+  db->ReleaseSnapshot(snapshot);
+  return status;
+}
+
+Status IndexBuild::run() {
+  load_ = database_->bulk_load(layout_.family(), layout_.def().compression);
+  open_streams();
+  Status status = scan();
+  if (status.ok()) {
+    THD *thd = thd_;
+    status = load_->finish([thd](double) { return thd_killed(thd) == 0; });
+  }
+  if (status.code() == Code::kDuplicate) show_duplicate();
+  return status;
+}
+
+// The clashing entry is decoded into the record that the message is made from.
+void IndexBuild::show_duplicate() {
+  for (size_t i = 0; i < streams_.size(); i++)
+    if (streams_[i] == load_->duplicate_stream()) duplicate_index_ = indexes_[i];
+  const std::string_view key = load_->duplicate_key();
+  if (duplicate_index_ == MAX_KEY || key.size() <= codec::kKeyStartLength) return;
+  std::string scratch;
+  (void)layout_.index(duplicate_index_)
+      .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), altered_->record[0], &scratch);
+}
+
+}  // namespace atoll::handler

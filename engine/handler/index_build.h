@@ -1,0 +1,45 @@
+// Fills the indexes that an in-place ALTER adds, from a scan of all rows: external sort, sorted files, one
+// ingestion.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "handler/layout.h"
+#include "handler/server.h"
+
+namespace atoll::handler {
+
+class IndexBuild {
+ public:
+  // `layout`: of the altered table. `names`: the indexes to fill.
+  IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, const std::vector<std::string> &names,
+             TABLE *altered);
+
+  // Errors: kDuplicate (duplicate_index() says of which index; the record of `altered` holds the values that
+  // clash), kInterrupted, and those of BulkLoad. After an error nothing is in the indexes.
+  Status run();
+  size_t duplicate_index() const { return duplicate_index_; }
+
+ private:
+  void open_streams();
+  Status scan();
+  Status add_row(std::string_view key, std::string_view row);
+  void show_duplicate();
+
+  THD *thd_;
+  const std::shared_ptr<const Layout> layout_ptr_;
+  const Layout &layout_;
+  TABLE *altered_;
+  lsm::Database *database_;
+  std::vector<size_t> indexes_;  // numbers in the layout
+  std::unique_ptr<lsm::BulkLoad> load_;
+  std::vector<size_t> streams_;  // of the load, by position in indexes_
+  std::vector<uint8_t> record_;
+  std::string entry_key_, entry_value_, primary_key_;
+  size_t duplicate_index_ = MAX_KEY;
+};
+
+}  // namespace atoll::handler
