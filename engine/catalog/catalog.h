@@ -32,6 +32,8 @@ struct IndexDef {
   uint16_t ordinal = 0;
   bool unique = false;
   bool building = false;  // ADD INDEX not finished: invisible, dropped at open
+  // Not stored: the oldest snapshot (RocksDB's sequence number) at which the index has all its entries.
+  uint64_t readable_from = 0;
   bool operator==(const IndexDef &) const = default;
 };
 
@@ -60,9 +62,9 @@ struct TableDef {
   std::vector<SchemaVersion> versions;  // ascending; the last one is current
   // Of columns added to rows that were there already, without rewriting them.
   std::vector<codec::ColumnDefault> defaults;
-  std::string frm;                      // frm image; empty for partitions and #sql- copies without one
-  std::string par;                      // .par image of a partitioned table's logical entry
-  bool logical_only = false;            // the partitioned table itself: frm and par, no data
+  std::string frm;            // frm image; empty for partitions and #sql- copies without one
+  std::string par;            // .par image of a partitioned table's logical entry
+  bool logical_only = false;  // the partitioned table itself: frm and par, no data
   uint64_t created_us = 0;
   // While the server keeps a table aside under an internal name (#sql-backup-..., during ALTER): what it was
   // called. Needed when the server's own DDL log is lost with the machine.

@@ -172,8 +172,7 @@ TEST_F(CatalogTest, an_index_replaced_under_its_name_keeps_the_new_entries) {
   building.indexes.push_back({"a", building.next_ordinal++, false, true});
   ASSERT_TRUE(catalog_->update(building).ok());
   TableDef replaced = building;
-  std::erase_if(replaced.indexes,
-                [](const IndexDef &index) { return index.name == "a" && !index.building; });
+  std::erase_if(replaced.indexes, [](const IndexDef &index) { return index.name == "a" && !index.building; });
   replaced.indexes.back().building = false;
   fill(building);
   ASSERT_TRUE(catalog_->update(replaced).ok());

@@ -7,7 +7,7 @@ namespace atoll::catalog {
 namespace {
 
 constexpr char kVersion = 1;
-constexpr char kTableVersion = 2;  // 1: without defaults
+constexpr char kTableVersion = 2;    // 1: without defaults
 constexpr size_t kHeaderLength = 5;  // version, crc
 
 Status corrupt(const char *what) { return Status(Code::kCorruption, what); }

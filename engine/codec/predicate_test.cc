@@ -169,9 +169,7 @@ Index random_columns(Random &random) {
   return index;
 }
 
-RowCodec codec_for(const Index &index) {
-  return RowCodec(1, index.table.columns());
-}
+RowCodec codec_for(const Index &index) { return RowCodec(1, index.table.columns()); }
 
 TEST(Predicate, truth_on_packed_rows_is_truth_on_values) {
   Random random(seed_of_this_run());

@@ -58,9 +58,7 @@ Table random_table(Random &random) {
   return table;
 }
 
-RowCodec codec_for(const Table &table, uint32_t version = 1) {
-  return RowCodec(version, table.columns());
-}
+RowCodec codec_for(const Table &table, uint32_t version = 1) { return RowCodec(version, table.columns()); }
 
 std::string packed(const RowCodec &codec, const Record &record) {
   std::string bytes;

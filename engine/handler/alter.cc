@@ -1,5 +1,7 @@
 // ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
 //
+// An index is built while others write (online_build.h) when its ALTER changes no column.
+//
 // Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
 // something that opening removes. commit stores everything that changes - for a partitioned table, of all
 // partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
@@ -23,11 +25,29 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
+// One table's, or one partition's, part of the ALTER.
 class AlterContext final : public inplace_alter_handler_ctx {
  public:
+  explicit AlterContext(ah::Share *share_of_table) : share(share_of_table) {}
+  ~AlterContext() override { end_build(); }
+
+  void end_build() {
+    if (snapshot != nullptr) main()->ReleaseSnapshot(snapshot);
+    snapshot = nullptr;
+    if (!online) return;
+    online->close();
+    share->set_online_build(nullptr);
+    online.reset();
+  }
+  static rocksdb::DB *main() { return atoll::plugin::instance()->database->db(atoll::lsm::Side::kMain); }
+
+  ah::Share *share;
   catalog::TablePtr before;                  // what the catalog holds
   ah::AlteredDefinition altered;             // what it will hold after commit
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
+  std::vector<size_t> new_indexes;           // numbers in the layout
+  const rocksdb::Snapshot *snapshot = nullptr;
+  std::shared_ptr<ah::OnlineBuild> online;
 };
 
 // New .frm images that the server has announced and not committed, by "database/table". Rarely more than one.
@@ -78,40 +98,63 @@ void announce_definition(const std::string &database, const std::string &table, 
 
 }  // namespace atoll::handler
 
+// Notes the new indexes in the catalog and, if others may write while they are built, begins to log what they
+// write: nobody writes now.
+Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online) {
+  auto *context = static_cast<AlterContext *>(alter);
+  const catalog::TableDef &def = context->altered.def;
+  const std::vector<std::string> &names = context->altered.added_indexes;
+  for (size_t i = 0; i < context->layout->index_count(); i++)
+    if (std::find(names.begin(), names.end(), context->layout->index(i).name) != names.end())
+      context->new_indexes.push_back(i);
+  catalog::TableDef building = *context->before;
+  building.next_ordinal = def.next_ordinal;
+  for (const catalog::IndexDef &index : def.indexes) {
+    if (index.ordinal < context->before->next_ordinal) continue;
+    building.indexes.push_back(index);
+    building.indexes.back().building = true;
+  }
+  ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->update(building));
+  context->snapshot = AlterContext::main()->GetSnapshot();
+  if (!online) return Status::Ok();
+  context->online = std::make_shared<ah::OnlineBuild>(context->layout, context->new_indexes);
+  share_->set_online_build(context->online);
+  return Status::Ok();
+}
+
 bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-  auto *context = new AlterContext;
+  auto *context = new AlterContext(share_);
   info->handler_ctx = context;
   (void)take_announced(layout_->def());  // of an ALTER that failed before its end
-  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   // Not that of the layout: an ALTER that failed since then has used up index ordinals.
-  context->before = all->find(layout_->def().id);
+  context->before = atoll::plugin::instance()->catalog->find(layout_->def().id);
   if (!context->before) return fail_alter(Status(Code::kNotFound, "it is gone"), "looking the table up");
   Status status = ah::alter_definition(*context->before, *layout_, altered, info, &context->altered);
-  const catalog::TableDef &def = context->altered.def;
   if (status.ok())
-    status = Layout::build(altered, std::make_shared<const catalog::TableDef>(def), layout_->family(),
-                           &context->layout);
-  if (status.ok() && !context->altered.added_indexes.empty()) {
-    catalog::TableDef building = *context->before;
-    building.next_ordinal = def.next_ordinal;
-    for (const catalog::IndexDef &index : def.indexes) {
-      if (index.ordinal < context->before->next_ordinal) continue;
-      building.indexes.push_back(index);
-      building.indexes.back().building = true;
-    }
-    status = all->update(building);
-  }
+    status = Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
+                           layout_->family(), &context->layout);
+  if (status.ok() && !context->altered.added_indexes.empty())
+    status = begin_index_build(context, info->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK);
   return status.ok() ? false : fail_alter(status, "preparing the altered definition");
 }
 
-bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-  auto *context = static_cast<AlterContext *>(info->handler_ctx);
-  if (context->altered.added_indexes.empty()) return false;
-  ah::IndexBuild build(ha_thd(), context->layout, context->altered.added_indexes, altered);
-  const Status status = build.run();
-  if (status.ok()) return false;
-  if (status.code() == Code::kDuplicate && build.duplicate_index() < altered->s->keys)
-    print_keydup_error(altered, &altered->key_info[build.duplicate_index()], MYF(0));
+namespace {
+
+// Replays until little is left for the end, when nobody may write.
+Status catch_up(ah::OnlineBuild *online, const std::function<bool()> &progress) {
+  constexpr uint64_t kFewRecords = 1000;  // some milliseconds
+  constexpr int kRoundsMax = 20;  // each is shorter than the one before, or writers are faster than us
+  for (int round = 0; round < kRoundsMax; round++) {
+    uint64_t records = 0;
+    ATOLL_RETURN_IF_ERROR(online->replay(progress, &records));
+    if (records <= kFewRecords) break;
+  }
+  return Status::Ok();
+}
+
+bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) {
+  if (status.code() == Code::kDuplicate && duplicate_index < altered->s->keys)
+    print_keydup_error(altered, &altered->key_info[duplicate_index], MYF(0));
   else if (status.code() == Code::kInterrupted)
     my_error(ER_QUERY_INTERRUPTED, MYF(0));
   else
@@ -119,29 +162,77 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   return true;
 }
 
+// The values of the clashing entry go into the record that the message is made from.
+void show_duplicate(const AlterContext &context, TABLE *altered) {
+  const std::string &key = context.online->duplicate_key();
+  std::string scratch;
+  if (key.size() <= atoll::codec::kKeyStartLength) return;
+  rocksdb::PinnableSlice value;
+  (void)AlterContext::main()->Get(rocksdb::ReadOptions(), context.layout->family()->handle(), key, &value);
+  (void)context.layout->index(context.online->duplicate_index())
+      .codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
+                     {value.data(), value.size()}, altered->record[0], &scratch);
+}
+
+}  // namespace
+
+bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+  auto *context = static_cast<AlterContext *>(info->handler_ctx);
+  if (context->new_indexes.empty()) return false;
+  ah::IndexBuild build(ha_thd(), context->layout, context->new_indexes, altered, context->snapshot);
+  Status status = build.run();
+  THD *thd = ha_thd();
+  if (status.ok() && context->online)
+    status = catch_up(context->online.get(), [thd] { return thd_killed(thd) == 0; });
+  return status.ok() ? false : report_build(status, altered, build.duplicate_index());
+}
+
+// Nobody writes the table any more: the last changes go into the new indexes. Older snapshots lack entries of
+// rows that were there then.
+bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
+  auto *context = static_cast<AlterContext *>(alter);
+  if (context->new_indexes.empty()) return false;
+  THD *thd = ha_thd();
+  if (context->online) {
+    const Status status = context->online->finish([thd] { return thd_killed(thd) == 0; });
+    if (status.code() == Code::kDuplicate) show_duplicate(*context, altered);
+    if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
+  }
+  for (catalog::IndexDef &index : context->altered.def.indexes)
+    if (index.ordinal >= context->before->next_ordinal)
+      index.readable_from = AlterContext::main()->GetLatestSequenceNumber();
+  return false;
+}
+
 // Called once for all partitions to commit, and once for each to roll back.
-bool ha_atoll::commit_inplace_alter_table(TABLE *, Alter_inplace_info *info, bool commit) {
+bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (context == nullptr) return false;
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   std::string frm = take_announced(layout_->def());
   if (!commit) {
+    context->end_build();
     if (!context->before || context->altered.added_indexes.empty()) return false;
     catalog::TableDef before = *context->before;
     before.next_ordinal = context->altered.def.next_ordinal;  // its keys may still be being removed
     const Status status = all->update(before);
     return status.ok() ? false : fail_alter(status, "taking back the altered definition");
   }
-  std::vector<catalog::TableDef> defs;
-  if (info->group_commit_ctx == nullptr) {
-    defs.push_back(context->altered.def);
-  } else {
+  std::vector<AlterContext *> contexts{context};
+  if (info->group_commit_ctx != nullptr) {
+    contexts.clear();
     for (inplace_alter_handler_ctx **one = info->group_commit_ctx; *one != nullptr; one++)
-      defs.push_back(static_cast<AlterContext *>(*one)->altered.def);
+      contexts.push_back(static_cast<AlterContext *>(*one));
+  }
+  std::vector<catalog::TableDef> defs;
+  for (AlterContext *one : contexts) {
+    if (end_index_build(one, altered)) return true;
+    defs.push_back(one->altered.def);
   }
   add_frm(std::move(frm), &defs);
   Status status = all->update(defs);
   info->group_commit_ctx = nullptr;  // all are committed
+  for (AlterContext *one : contexts) one->end_build();
   if (status.ok()) status = atoll::plugin::after_ddl();
   return status.ok() ? false : fail_alter(status, "storing the altered definition");
 }

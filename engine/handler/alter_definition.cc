@@ -44,7 +44,8 @@ Status alter_columns(const Layout &before, const TABLE *altered, const Alter_inp
     if (!field->stored_in_db()) continue;
     const int stored = old_fields[i] == nullptr ? -1 : before.stored_column(old_fields[i]->field_index);
     if (old_fields[i] != nullptr && (stored < 0 || static_cast<size_t>(stored) >= old_ids.size()))
-      return Status(Code::kInvalid, std::string("column ") + field->field_name.str + " was not stored before");
+      return Status(Code::kInvalid,
+                    std::string("column ") + field->field_name.str + " was not stored before");
     const uint32_t id = stored >= 0 ? old_ids[static_cast<size_t>(stored)] : def->next_column_id++;
     const codec::Column column = column_of(altered->s, field, id);
     if (stored < 0) def->defaults.push_back(default_of(altered, column));

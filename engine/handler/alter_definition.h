@@ -25,8 +25,8 @@ struct AlteredDefinition {
   std::vector<std::string> added_indexes;
 };
 
-// `stored`: what the catalog has, which `before` was made from. `altered` holds in record[0] the defaults that
-// the statement has found. Errors: kInvalid (the two tables do not belong together).
+// `stored`: what the catalog has, which `before` was made from. `altered` holds in record[0] the defaults
+// that the statement has found. Errors: kInvalid (the two tables do not belong together).
 Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
                         const Alter_inplace_info *info, AlteredDefinition *out);
 

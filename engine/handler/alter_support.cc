@@ -1,6 +1,7 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
-//   in place  indexes are built from the rows, nothing else is written
+//   in place  indexes are built from the rows, nothing else is written; others may write meanwhile
+//             (online_build.h), unless columns change in the same statement
 //   copy      the server makes a new table and fills it (bulk_copy.h)
 #include "handler/ha_atoll.h"
 
@@ -33,6 +34,20 @@ bool has_long_unique(const TABLE *table) {
   for (uint i = 0; i < table->s->keys; i++)
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return true;
   return false;
+}
+
+// Do rows have the same place for each column in the records of both tables?
+bool same_records(const TABLE *table, const TABLE *altered) {
+  const TABLE_SHARE *before = table->s, *after = altered->s;
+  if (before->fields != after->fields || before->reclength != after->reclength) return false;
+  for (uint i = 0; i < before->fields; i++) {
+    const atoll::codec::Column a = ah::column_of(before, before->field[i], 0);
+    const atoll::codec::Column b = ah::column_of(after, after->field[i], 0);
+    if (a.kind != b.kind || a.record_offset != b.record_offset || a.length != b.length ||
+        a.null_offset != b.null_offset || a.null_mask != b.null_mask)
+      return false;
+  }
+  return true;
 }
 
 // Says why an ALTER cannot do without a copy of the table.
@@ -164,5 +179,9 @@ enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *alte
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
-  return (info->handler_flags & kAddIndex) ? HA_ALTER_INPLACE_SHARED_LOCK : HA_ALTER_INPLACE_INSTANT;
+  if ((info->handler_flags & kAddIndex) == 0) return HA_ALTER_INPLACE_INSTANT;
+  if ((info->handler_flags & (kColumns | kVirtualColumns)) == 0 && same_records(table, altered))
+    return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
+  info->unsupported_reason = "columns change in the same statement";
+  return HA_ALTER_INPLACE_SHARED_LOCK;
 }

@@ -54,7 +54,8 @@ KeyKind number_kind(const Field *field) {
   }
 }
 
-// Bytes that a blob type can hold; 0: none of the types whose bytes are just those of the text (JSON, GEOMETRY).
+// Bytes that a blob type can hold; 0: none of the types whose bytes are just those of the text (JSON,
+// GEOMETRY).
 size_t blob_bytes_max(const Type_handler *type) {
   if (type == &type_handler_tiny_blob) return 0xFF;
   if (type == &type_handler_blob) return 0xFFFF;

@@ -148,6 +148,7 @@ class ha_atoll final : public handler {
   void open_cursor(const std::string &start, const std::string &end, bool for_scan);
   void close_cursor();
   int read_from(const Seek &seek, uchar *record);
+  bool index_is_newer_than_snapshot(const atoll::handler::IndexLayout &index);
   int step(uchar *record, bool forward);
   void stand_at(const std::string &key);
   int accept_current(uchar *record, bool forward);
@@ -202,6 +203,8 @@ class ha_atoll final : public handler {
   Status put_secondary_entries(const uchar *record, const std::string &primary_key);
   Status update_secondary_entries(const uchar *old_record, const uchar *new_record,
                                   const std::string &old_primary_key, const std::string &primary_key);
+  Status log_online(const uchar *old_record, const std::string &old_primary_key, const uchar *new_record,
+                    const std::string &primary_key);
   Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);
@@ -211,6 +214,8 @@ class ha_atoll final : public handler {
   void show_copy_duplicate(atoll::handler::BulkCopy *bulk);
 
   // definitions
+  Status begin_index_build(inplace_alter_handler_ctx *alter, bool online);
+  bool end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered);
   Status load_layout(const char *name);
   void load_statistics();
   void set_records_per_key();
@@ -269,7 +274,8 @@ class ha_atoll final : public handler {
   std::unique_ptr<atoll::codec::Predicate> predicate_;
 
   // writing
-  std::unique_ptr<atoll::txn::Transaction> apart_;  // set while the row of a sequence is written
+  std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
+  std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
   uint duplicate_index_ = MAX_KEY;
   bool snapshot_differs_ = false;
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;

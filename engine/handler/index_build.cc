@@ -8,17 +8,16 @@
 
 namespace atoll::handler {
 
-IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, const std::vector<std::string> &names,
-                       TABLE *altered)
+IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes,
+                       TABLE *altered, const rocksdb::Snapshot *snapshot)
     : thd_(thd),
       layout_ptr_(std::move(layout)),
       layout_(*layout_ptr_),
       altered_(altered),
+      snapshot_(snapshot),
       database_(plugin::instance()->database.get()),
-      record_(altered->s->reclength) {
-  for (size_t i = 0; i < layout_.index_count(); i++)
-    if (std::find(names.begin(), names.end(), layout_.index(i).name) != names.end()) indexes_.push_back(i);
-}
+      indexes_(std::move(indexes)),
+      record_(altered->s->reclength) {}
 
 void IndexBuild::open_streams() {
   for (const size_t i : indexes_) {
@@ -42,32 +41,24 @@ Status IndexBuild::add_row(std::string_view key, std::string_view row) {
 
 Status IndexBuild::scan() {
   const IndexLayout &primary = layout_.primary_index();
-  rocksdb::DB *db = database_->db(layout_.family()->side());
-  const rocksdb::Snapshot *snapshot = db->GetSnapshot();
-  Status status;
-  {
-    ParallelScan::Request request;
-    request.db = db;
-    request.family = layout_.family();
-    request.snapshot = snapshot;
-    request.begin = primary.start;
-    request.end = primary.end;
-    request.threads = std::max<size_t>(1, plugin::scan_threads(thd_));
-    request.splits = database_->split(layout_.family(), primary.start, primary.end, request.threads * 8);
-    request.row = &layout_.row();
-    ParallelScan rows(std::move(request));
-    uint64_t count = 0;
-    for (bool end = false; status.ok();) {
-      std::string_view key, row;
-      bool waiting = false;
-      status = rows.next(&key, &row, &end, &waiting);
-      if (!status.ok() || end) break;
-      if ((waiting || (++count & 0xFFF) == 0) && thd_killed(thd_)) status = Status(Code::kInterrupted, "");
-      if (!waiting && status.ok()) status = add_row(key, row);
-    }
+  ParallelScan::Request request;
+  request.db = database_->db(layout_.family()->side());
+  request.family = layout_.family();
+  request.snapshot = snapshot_;
+  request.begin = primary.start;
+  request.end = primary.end;
+  request.threads = std::max<size_t>(1, plugin::scan_threads(thd_));
+  request.splits = database_->split(layout_.family(), primary.start, primary.end, request.threads * 8);
+  request.row = &layout_.row();
+  ParallelScan rows(std::move(request));
+  for (uint64_t count = 1;; count++) {
+    std::string_view key, row;
+    bool end = false, waiting = false;
+    ATOLL_RETURN_IF_ERROR(rows.next(&key, &row, &end, &waiting));
+    if (end) return Status::Ok();
+    if ((waiting || (count & 0xFFF) == 0) && thd_killed(thd_)) return Status(Code::kInterrupted, "");
+    if (!waiting) ATOLL_RETURN_IF_ERROR(add_row(key, row));
   }
-  db->ReleaseSnapshot(snapshot);
-  return status;
 }
 
 Status IndexBuild::run() {
@@ -90,7 +81,8 @@ void IndexBuild::show_duplicate() {
   if (duplicate_index_ == MAX_KEY || key.size() <= codec::kKeyStartLength) return;
   std::string scratch;
   (void)layout_.index(duplicate_index_)
-      .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), altered_->record[0], &scratch);
+      .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), altered_->record[0],
+                     &scratch);
 }
 
 }  // namespace atoll::handler

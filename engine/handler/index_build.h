@@ -14,9 +14,10 @@ namespace atoll::handler {
 
 class IndexBuild {
  public:
-  // `layout`: of the altered table. `names`: the indexes to fill.
-  IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, const std::vector<std::string> &names,
-             TABLE *altered);
+  // `layout`: of the altered table. `indexes`: those to fill, by number in the layout. `snapshot`: the rows
+  // to fill them from; the caller releases it.
+  IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered,
+             const rocksdb::Snapshot *snapshot);
 
   // Errors: kDuplicate (duplicate_index() says of which index; the record of `altered` holds the values that
   // clash), kInterrupted, and those of BulkLoad. After an error nothing is in the indexes.
@@ -33,8 +34,9 @@ class IndexBuild {
   const std::shared_ptr<const Layout> layout_ptr_;
   const Layout &layout_;
   TABLE *altered_;
+  const rocksdb::Snapshot *snapshot_;
   lsm::Database *database_;
-  std::vector<size_t> indexes_;  // numbers in the layout
+  std::vector<size_t> indexes_;
   std::unique_ptr<lsm::BulkLoad> load_;
   std::vector<size_t> streams_;  // of the load, by position in indexes_
   std::vector<uint8_t> record_;

@@ -174,10 +174,18 @@ bool ha_atoll::may_stop_early() const {
   return select == nullptr || select->master_unit()->item != nullptr || select->limit_params.explicit_limit;
 }
 
+// An index built since the transaction took its snapshot lacks what the snapshot shows.
+bool ha_atoll::index_is_newer_than_snapshot(const ah::IndexLayout &index) {
+  if (index.readable_from == 0 || locking()) return false;
+  const rocksdb::Snapshot *snapshot = transaction()->snapshot(layout_->family()->side());
+  return snapshot != nullptr && snapshot->GetSequenceNumber() < index.readable_from;
+}
+
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
   batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsFirst);
   open_cursor(index.start, index.end, false);
+  if (index_is_newer_than_snapshot(index)) return HA_ERR_TABLE_DEF_CHANGED;
   cursor_prefix_ = seek.prefix;
   scan_end_ = std::move(next_scan_end_);
   next_scan_end_.clear();

@@ -91,6 +91,7 @@ Status Layout::build_indexes(const TABLE *table) {
     IndexLayout index;
     index.name.assign(key.name.str, key.name.length);
     index.ordinal = stored->ordinal;
+    index.readable_from = stored->readable_from;
     index.unique = (key.flags & HA_NOSAME) != 0 && key.algorithm != HA_KEY_ALG_LONG_HASH;
     index.user_parts = key.user_defined_key_parts;
     std::vector<KeyPart> parts;

@@ -26,6 +26,7 @@ struct IndexLayout {
   std::vector<codec::KeyPart> parts;  // the user's parts, as given to the codec
   std::string start;                  // prefix | ordinal: every key of the index begins so
   std::string end;                    // the first key after the index
+  uint64_t readable_from = 0;         // as IndexDef::readable_from
 };
 
 class Layout {

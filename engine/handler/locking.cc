@@ -66,6 +66,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
     close_cursor();
     parallel_.reset();
     write_locked_ = false;
+    online_build_.reset();
     lock_ = ah::RowLock::kNone;
     if (session_->open_tables > 0 && --session_->open_tables == 0 && session_->has_transaction() &&
         !session_->snapshot_is_shared_by_statements())
@@ -77,6 +78,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
     if (!is_sequence()) lock_ = ah::RowLock::kExclusive;
   }
   write_locked_ = lock_type == F_WRLCK;
+  if (write_locked_) online_build_ = share_->online_build();
   session_->open_tables++;
   session_->enter_statement();
   return 0;
@@ -89,6 +91,7 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
     if (int error = check_writable()) return error;
     if (!is_sequence()) lock_ = ah::RowLock::kExclusive;
     write_locked_ = true;
+    online_build_ = share_->online_build();
   }
   session_->enter_statement();
   return 0;

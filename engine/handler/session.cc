@@ -3,6 +3,7 @@
 
 #include "handler/session.h"
 
+#include "handler/online_build.h"
 #include "plugin/instance.h"
 
 namespace atoll::handler {
@@ -114,6 +115,9 @@ Status Session::commit(uint64_t *position) {
 // Whatever the outcome, the transaction is over.
 Status Session::finish(const Status &outcome, uint64_t *position) {
   *position = transaction_->commit_position();
+  if (!outcome.ok())
+    spoil_online_builds(
+        "a transaction that changed the table could not be committed while the index was built");
   if (outcome.ok())
     for (const auto &[table_id, next] : auto_increments_)
       plugin::instance()->catalog->auto_increment_committed(table_id, next);
@@ -142,9 +146,16 @@ void Session::reset() {
   committed_in_order_ = false;
   ordered_outcome_ = Status::Ok();
   auto_increments_.clear();
+  online_builds_.clear();
+}
+
+void Session::spoil_online_builds(const char *reason) {
+  for (const std::shared_ptr<OnlineBuild> &build : online_builds_) build->spoil(reason);
 }
 
 void Session::detach() {
+  spoil_online_builds(
+      "an XA transaction that changed the table was left prepared by its connection; finish it first");
   std::unique_ptr<txn::Transaction> prepared;
   {
     std::lock_guard<std::mutex> guard(mutex_);

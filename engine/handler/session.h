@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 class THD;
 
 namespace atoll::handler {
+
+class OnlineBuild;
 
 class Session {
  public:
@@ -58,11 +61,15 @@ class Session {
   // A counter that must be stored with the rows of this transaction.
   void note_auto_increment(uint32_t table_id, uint64_t next);
 
+  // The transaction has told the build of a change: it must hear if the two do not end together.
+  void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
+
   bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
   int open_tables = 0;                            // external_lock balance of the running statement
 
  private:
   Status finish(const Status &outcome, uint64_t *position);
+  void spoil_online_builds(const char *reason);
   Status write_auto_increments();
   void reset();
 
@@ -74,6 +81,7 @@ class Session {
   bool committed_in_order_ = false;
   Status ordered_outcome_;
   std::map<uint32_t, uint64_t> auto_increments_;
+  std::set<std::shared_ptr<OnlineBuild>> online_builds_;
 };
 
 }  // namespace atoll::handler

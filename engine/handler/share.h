@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "handler/layout.h"
+#include "handler/online_build.h"
 #include "handler/table_statistics.h"
 
 namespace atoll::handler {
@@ -23,6 +24,17 @@ class Share final : public Handler_share {
   void set_layout(std::shared_ptr<const Layout> layout) {
     std::lock_guard<std::mutex> guard(mutex_);
     layout_ = std::move(layout);
+  }
+
+  // The build that writers must tell of their changes; nullptr: none. Set and taken away while no statement
+  // writes the table (but for an ALTER that fails: then it is closed).
+  std::shared_ptr<OnlineBuild> online_build() const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return online_build_;
+  }
+  void set_online_build(std::shared_ptr<OnlineBuild> build) {
+    std::lock_guard<std::mutex> guard(mutex_);
+    online_build_ = std::move(build);
   }
 
   // AUTO_INCREMENT: the next value nobody has. Loaded once; grows only.
@@ -55,6 +67,7 @@ class Share final : public Handler_share {
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const Layout> layout_;
+  std::shared_ptr<OnlineBuild> online_build_;
   std::vector<std::vector<uint64_t>> records_per_key_;
 };
 

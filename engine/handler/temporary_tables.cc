@@ -37,6 +37,12 @@ catalog::TablePtr TemporaryTables::add(const std::string &path, catalog::TableDe
   return table;
 }
 
+uint32_t TemporaryTables::take_prefix() {
+  Registry &r = registry();
+  std::lock_guard<std::mutex> guard(r.mutex);
+  return r.next_prefix++;
+}
+
 void TemporaryTables::set_auto_increment(const std::string &path, uint64_t next) {
   Registry &r = registry();
   std::lock_guard<std::mutex> guard(r.mutex);

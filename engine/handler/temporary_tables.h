@@ -13,6 +13,8 @@ class TemporaryTables {
   static catalog::TablePtr find(const std::string &path);
   // Gives `def` an id and a prefix and remembers it under `path`.
   static catalog::TablePtr add(const std::string &path, catalog::TableDef def);
+  // A key prefix of its own for other rows in the temp database.
+  static uint32_t take_prefix();
   static void rename(const std::string &from, const std::string &to);
   static void set_auto_increment(const std::string &path, uint64_t next);
   static uint64_t auto_increment(const std::string &path);  // 0: none given

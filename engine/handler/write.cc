@@ -75,7 +75,15 @@ Status ha_atoll::put_secondary_entries(const uchar *record, const std::string &p
     layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
     ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait()));
   }
-  return Status::Ok();
+  return log_online(nullptr, {}, record, primary_key);
+}
+
+// An index is being built while this statement runs: its build must know.
+Status ha_atoll::log_online(const uchar *old_record, const std::string &old_primary_key,
+                            const uchar *new_record, const std::string &primary_key) {
+  if (!online_build_) return Status::Ok();
+  session_->note_online_build(online_build_);
+  return online_build_->log(transaction(), {old_record, &old_primary_key}, {new_record, &primary_key});
 }
 
 // Locks and checks every unique key that the new row would take. For an update, keys that stay the same are
@@ -186,7 +194,7 @@ Status ha_atoll::update_secondary_entries(const uchar *old_record, const uchar *
     ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), old_entry_key_));
     ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait()));
   }
-  return Status::Ok();
+  return log_online(old_record, old_primary_key, new_record, primary_key);
 }
 
 int ha_atoll::delete_row(const uchar *record) {
@@ -213,7 +221,7 @@ Status ha_atoll::remove_row(const uchar *record) {
     ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_entry_key_));
   }
   if (share_->rows > 0) share_->rows--;
-  return Status::Ok();
+  return log_online(record, old_primary_key_, nullptr, {});
 }
 
 // Under REPEATABLE READ the snapshot may show an older version of the row than the one being changed, even

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 import threading
 import time
 
 import pymysql
 
-from harness.ledger import ClientLedger, Entry, differences_count, explain
+from harness.ledger import ClientLedger, Entry, LedgerError, differences_count, explain
 from harness.server import Server
 from harness.workload import CONNECTION_LOST
 
@@ -17,8 +18,8 @@ TABLES_MAX = 3
 DATABASE = "ddl"
 
 
-def create_database(server: Server) -> None:
-    server.run(f"CREATE DATABASE {DATABASE} CHARACTER SET latin1 COLLATE latin1_german2_ci")
+def create_database(server: Server, database: str = DATABASE) -> None:
+    server.run(f"CREATE DATABASE {database} CHARACTER SET latin1 COLLATE latin1_german2_ci")
 
 
 class DdlClient(threading.Thread):
@@ -27,8 +28,11 @@ class DdlClient(threading.Thread):
     Model: {table: {"columns": [..], "indexes": [..], "rows": n, "sum": sum of id}}.
     """
 
-    def __init__(self, server: Server, ledger: ClientLedger, engine: str, seed: str):
+    def __init__(
+        self, server: Server, ledger: ClientLedger, engine: str, seed: str, database: str = DATABASE
+    ):
         super().__init__(daemon=True)
+        self._database = database
         self.ledger = ledger
         self.failure: BaseException | None = None
         self.server_dying = threading.Event()
@@ -40,7 +44,7 @@ class DdlClient(threading.Thread):
 
     def run(self) -> None:
         try:
-            connection = self._server.connect(DATABASE)
+            connection = self._server.connect(self._database)
             with connection.cursor() as cursor:
                 while not self.server_dying.is_set():
                     self._step(cursor)
@@ -71,6 +75,7 @@ class DdlClient(threading.Thread):
         name = self._random.choice(sorted(after))
         table = after[name]
         actions = [self._insert, self._insert, self._rename, self._index, self._index, self._column]
+        actions += [self._column, self._rename_column, self._reorder, self._unique]
         actions += [self._truncate, self._rebuild, self._drop]
         kind = self._random.choice(actions)
         return kind.__name__.strip("_"), kind(after, name, table, number), after
@@ -87,7 +92,7 @@ class DdlClient(threading.Thread):
         return f"RENAME TABLE {name} TO r{number}"
 
     def _index(self, _after: dict, name: str, table: dict, number: int) -> str:
-        extra = [index for index in table["indexes"] if index != "PRIMARY"]
+        extra = [index for index in table["indexes"] if index.startswith("by_word")]
         if extra:
             table["indexes"].remove(extra[0])
             return f"ALTER TABLE {name} DROP INDEX {extra[0]}"
@@ -101,6 +106,32 @@ class DdlClient(threading.Thread):
             return f"ALTER TABLE {name} DROP COLUMN {extra[0]}"
         table["columns"].append(f"added{number}")
         return f"ALTER TABLE {name} ADD COLUMN added{number} INT NOT NULL DEFAULT {number}"
+
+    def _rename_column(self, _after: dict, name: str, table: dict, number: int) -> str:
+        added = [column for column in table["columns"] if column.startswith("added")]
+        if not added:
+            return self._column(_after, name, table, number)
+        new_name = f"{added[0].split('_')[0]}_{number}"
+        table["columns"][table["columns"].index(added[0])] = new_name
+        return f"ALTER TABLE {name} RENAME COLUMN {added[0]} TO {new_name}"
+
+    def _reorder(self, _after: dict, name: str, table: dict, number: int) -> str:
+        added = [column for column in table["columns"] if column.startswith("added")]
+        if not added:
+            return self._column(_after, name, table, number)
+        table["columns"].remove(added[0])
+        table["columns"].insert(2, added[0])
+        default = added[0].split("_")[0].removeprefix("added")
+        return f"ALTER TABLE {name} MODIFY {added[0]} INT NOT NULL DEFAULT {default} AFTER word"
+
+    def _unique(self, _after: dict, name: str, table: dict, number: int) -> str:
+        unique = [index for index in table["indexes"] if index.startswith("one_id")]
+        if unique:
+            table["indexes"].remove(unique[0])
+            table["indexes"].append(f"one_id{number}")
+            return f"ALTER TABLE {name} DROP INDEX {unique[0]}, ADD UNIQUE one_id{number} (id)"
+        table["indexes"].append(f"one_id{number}")
+        return f"ALTER TABLE {name} ADD UNIQUE one_id{number} (id)"
 
     def _truncate(self, _after: dict, name: str, table: dict, number: int) -> str:
         if table["rows"] == 0:  # would change nothing that can be seen
@@ -122,29 +153,53 @@ def _replace(state: dict, after: dict) -> None:
     state.update(copy.deepcopy(after))
 
 
-def read_state(server: Server) -> dict:
-    """Returns what exists, in the shape of the model; reads every row."""
+def read_state(server: Server, database: str = DATABASE) -> dict:
+    """Returns what exists, in the shape of the model; reads every row and every index.
+
+    Errors: LedgerError when rows and indexes of a table do not agree, or rows older than a column do not have
+    the default of its time (columns added instantly bear it in their names).
+    """
     state = {}
-    for (name,) in server.run("SHOW TABLES", database=DATABASE):
-        columns = [row[0] for row in server.run(f"SHOW COLUMNS FROM `{name}`", database=DATABASE)]
+    for (name,) in server.run("SHOW TABLES", database=database):
+        columns = [row[0] for row in server.run(f"SHOW COLUMNS FROM `{name}`", database=database)]
         indexes = [
-            row[2] for row in server.run(f"SHOW INDEX FROM `{name}`", database=DATABASE) if row[3] == 1
+            row[2] for row in server.run(f"SHOW INDEX FROM `{name}`", database=database) if row[3] == 1
         ]
         count, total = server.run(f"SELECT COUNT(*), SUM(id) FROM `{name}` IGNORE INDEX (PRIMARY)",
-                                  database=DATABASE)[0]  # fmt: skip
+                                  database=database)[0]  # fmt: skip
         state[name] = {"columns": columns, "indexes": sorted(indexes, key=_index_order),
                        "rows": count, "sum": int(total or 0)}  # fmt: skip
+        _check_values(server, database, name, columns)
     return state
+
+
+def _check_values(server: Server, database: str, name: str, columns: list[str]) -> None:
+    for column in columns:
+        default = re.match(r"added(\d+)", column)
+        if default is None:
+            continue
+        wrong = server.value(f"SELECT COUNT(*) FROM `{name}` WHERE NOT {column} <=> {default[1]}", database)
+        if wrong:
+            raise LedgerError(f"{wrong} rows of {name} do not have {default[1]} in {column}")
+    verdict = server.run(f"CHECK TABLE `{name}` EXTENDED", database=database)
+    if verdict[-1][-1] != "OK":
+        raise LedgerError(f"CHECK TABLE says of {name}: {verdict}")
 
 
 def _index_order(name: str) -> tuple[bool, str]:
     return name != "PRIMARY", name
 
 
+def in_order(state: dict) -> dict:
+    """Returns a model with indexes in the order that read_state() gives them."""
+    return {name: {**table, "indexes": sorted(table["indexes"], key=_index_order)}
+            for name, table in state.items()}  # fmt: skip
+
+
 def matching_numbers(ledger: ClientLedger, found: dict) -> list[int]:
     """Returns the step numbers after which the model looks as found."""
     return [number for number in range(ledger.base_number, ledger.last_sent() + 1)
-            if ledger.state_at(number) == found]  # fmt: skip
+            if in_order(ledger.state_at(number)) == found]  # fmt: skip
 
 
 def nearest(ledger: ClientLedger, found: dict) -> str:
@@ -153,6 +208,6 @@ def nearest(ledger: ClientLedger, found: dict) -> str:
     number = min(numbers, key=lambda number: differences_count(ledger.state_at(number), found))
     steps = ", ".join(f"{entry.number} {entry.kind}" for entry in ledger.entries)
     return (
-        f"tables after DDL match no step; nearest is {number}: {explain(ledger.state_at(number), found)}; "
+        f"tables after DDL match no step; nearest is {number}: {explain(in_order(ledger.state_at(number)), found)}; "
         f"verified earlier {ledger.base_number}, acknowledged {ledger.last_acked()}, sent: {steps}"
     )

@@ -1,0 +1,179 @@
+"""Goal:   kill -9 in any phase of any DDL leaves the old definition or the new one, never a mixture, and no
+        orphans.
+Method: seeded rounds of clients that change definitions all the time, each in a database of its own, one of
+        them building indexes while two writers change the table; each round ends with kill -9 and is reopened
+        from local disk, every fifth from the bucket alone. Definitions and rows must be those of one step of
+        each client's ledger; rows and indexes must agree; at the end nothing may be left in the bucket.
+
+ATOLL_DDL_KILL_ROUNDS changes the number of rounds, ATOLL_DDL_KILL_SEED repeats a run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+
+import pymysql
+from harness import ddl_load
+from harness.ledger import ClientLedger, LedgerError, check_bucket, check_local
+from harness.process import wait_until
+from harness.server import Server
+from harness.workload import CONNECTION_LOST, kill_under
+
+ROUNDS = int(os.environ.get("ATOLL_DDL_KILL_ROUNDS", "40"))
+SEED = int(os.environ.get("ATOLL_DDL_KILL_SEED", str(random.randrange(1 << 30))))
+BUCKET_EVERY = 5
+LAG_MAX_MS = 500
+CLIENTS = 3
+CHOICES_MAX = 1000
+# What the bucket may hold when all tables are gone: the catalog.
+OBJECT_BYTES_MAX = 2_000_000
+
+
+class BusyClient(threading.Thread):
+    """Writes one table, or builds and drops its indexes, until the server dies."""
+
+    def __init__(self, server: Server, seed: str, alters: bool):
+        super().__init__(daemon=True)
+        self.ledger = ClientLedger("busy", {})
+        self.failure: BaseException | None = None
+        self.server_dying = threading.Event()
+        self._server = server
+        self._alters = alters
+        self._random = random.Random(seed)
+
+    def run(self) -> None:
+        try:
+            connection = self._server.connect("busy")
+            with connection.cursor() as cursor:
+                while not self.server_dying.is_set():
+                    cursor.execute(self._alter() if self._alters else self._write())
+        except pymysql.Error as error:
+            if not (self.server_dying.is_set() and error.args[0] in CONNECTION_LOST):
+                self.failure = error
+
+    def _alter(self) -> str:
+        if self._random.random() < 0.5:
+            return "ALTER TABLE t DROP INDEX IF EXISTS k, ADD INDEX k (b, c), LOCK=NONE"
+        return "ALTER TABLE t DROP INDEX IF EXISTS u, ADD UNIQUE u (c, a), LOCK=NONE"
+
+    def _write(self) -> str:
+        low = self._random.randrange(20000)
+        return self._random.choice([
+            f"REPLACE INTO t SELECT seq, seq % 7, 'new' FROM mysql.seq_{low}_to_{low + 20}",
+            f"UPDATE t SET b = b + 1 WHERE a BETWEEN {low} AND {low + 10}",
+            f"DELETE FROM t WHERE a BETWEEN {low} AND {low + 5}",
+        ])  # fmt: skip
+
+
+class DdlKillTest:
+    """The state that goes from round to round: the server and what each client did."""
+
+    def __init__(self, lab):
+        self.random = random.Random(SEED)
+        self.store = lab.store()
+        self.server: Server = lab.s3_server(
+            self.store, atoll_durability="async", atoll_lag_max_ms=LAG_MAX_MS
+        ).start()
+        self.ledgers = {f"ddl{index}": ClientLedger(f"ddl{index}", {}) for index in range(CLIENTS)}
+        for database in self.ledgers:
+            ddl_load.create_database(self.server, database)
+        self.server.run(
+            "CREATE DATABASE busy",
+            "CREATE TABLE busy.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), KEY k (b)) ENGINE=ATOLL",
+            "INSERT INTO busy.t SELECT seq, seq % 100, 'old' FROM mysql.seq_1_to_20000",
+        )
+
+    def round(self, index: int) -> None:
+        self._load_and_kill(f"{SEED}-{index}")
+        from_bucket = (index + 1) % BUCKET_EVERY == 0
+        if from_bucket:
+            self.server.wipe()
+            self.server.start(atoll_take_over="ON")
+        else:
+            self.server.start()
+        self._verify(from_bucket)
+
+    def _load_and_kill(self, seed: str) -> None:
+        clients: list = [
+            ddl_load.DdlClient(self.server, ledger, "ATOLL", f"{seed}-{name}", name)
+            for name, ledger in self.ledgers.items()
+        ]
+        clients += [BusyClient(self.server, f"{seed}-busy{number}", number == 0) for number in range(3)]
+        for client in clients:
+            client.start()
+        time.sleep(self.random.uniform(0.1, 1.0))
+        kill_under(self.server, clients)
+
+    def _verify(self, from_bucket: bool) -> None:
+        choices = []
+        for name, ledger in self.ledgers.items():
+            found = ddl_load.read_state(self.server, name)
+            steps = ddl_load.matching_numbers(ledger, found)
+            if not steps:
+                raise LedgerError(f"{name}: {ddl_load.nearest(ledger, found)}")
+            choices.append(list(reversed(steps)))
+        self._accept(choices, from_bucket)
+        verdict = self.server.run("CHECK TABLE busy.t EXTENDED")
+        assert verdict[-1][-1] == "OK", f"the table that is written while indexes are built: {verdict}"
+        self._check_leftovers()
+
+    def _accept(self, choices: list[list[int]], from_bucket: bool) -> None:
+        """Finds steps that explain what was found and break no rule; several may look alike."""
+        error: LedgerError | None = None
+        for steps in itertools.islice(itertools.product(*choices), CHOICES_MAX):
+            found = dict(zip(self.ledgers, steps, strict=True))
+            try:
+                if from_bucket:
+                    check_bucket(list(self.ledgers.values()), found, LAG_MAX_MS / 1000)
+                else:
+                    for name, ledger in self.ledgers.items():
+                        check_local(ledger, found[name])
+            except LedgerError as broken:
+                error = error or broken
+                continue
+            for name, ledger in self.ledgers.items():
+                ledger.rebase(found[name])
+            return
+        assert error is not None
+        raise error
+
+    def _check_leftovers(self) -> None:
+        tables = {(schema, name) for schema, name in self.server.run(
+            "SELECT table_schema, table_name FROM information_schema.atoll_tables")}  # fmt: skip
+        expected = {(name, table) for name, ledger in self.ledgers.items() for table in ledger.base}
+        assert tables == expected | {("busy", "t")}, f"tables in the engine: {tables}, expected {expected}"
+        unfinished = self.server.run("SELECT * FROM information_schema.atoll_indexes WHERE state <> 'ready'")
+        assert not unfinished, f"indexes half built: {unfinished}"
+        files = [path for database in [*self.ledgers, "busy"] if (self.server.data / database).exists()
+                 for path in (self.server.data / database).iterdir() if path.name.startswith("#sql")]  # fmt: skip
+        assert not files, f"files of an ALTER: {files}"
+
+    def check_bucket_is_empty(self) -> None:
+        """Drops everything: what is in the bucket then belongs to nobody. A flush makes the objects go."""
+        for database in [*self.ledgers, "busy"]:
+            self.server.run(f"DROP DATABASE {database}")
+        self.server.restart()
+        self.server.run("CREATE DATABASE last", "CREATE TABLE last.t (a INT) ENGINE=ATOLL")
+        self.server.restart()
+        wait_until(lambda: self.store.client.total_bytes("db/sst/") < OBJECT_BYTES_MAX, 90,
+                   "the objects of dropped tables to go", 0.5)  # fmt: skip
+
+
+def test_kill_9_in_ddl_leaves_the_old_or_the_new_definition(lab):
+    print(f"seed {SEED}, {ROUNDS} rounds")
+    test = DdlKillTest(lab)
+    for index in range(ROUNDS):
+        try:
+            test.round(index)
+        except Exception as error:
+            raise AssertionError(f"round {index} of seed {SEED}: {type(error).__name__}: {error}") from error
+        if (index + 1) % 10 == 0:
+            steps = {name: ledger.base_number for name, ledger in test.ledgers.items()}
+            print(f"round {index + 1}: {steps}", flush=True)
+    assert all(ledger.base_number > ROUNDS for ledger in test.ledgers.values()), "the load was too thin"
+    test.check_bucket_is_empty()
+    test.server.stop()
