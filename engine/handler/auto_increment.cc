@@ -51,6 +51,22 @@ Status ha_atoll::load_auto_increment() {
   return Status::Ok();
 }
 
+// Asked when a statement is to be logged as text. INSERT ... VALUES draws all its numbers at once, and the
+// log has the first; what draws them row by row may have those of other statements between them.
+bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const {
+  switch (thd_sql_command(ha_thd())) {
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_CREATE_TABLE:
+    case SQLCOM_LOAD:
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                   ulonglong *reserved) {
   // A counter per value of the leading columns (KEY(a, id)): the server reads the largest one.

@@ -271,11 +271,8 @@ int drop_table(handlerton *, const char *path) {
   const catalog::TablePtr def = atoll::plugin::instance()->catalog->find(parsed.database, parsed.table);
   if (!def) return HA_ERR_NO_SUCH_TABLE;
   // The server looks into the .frm to see what it drops; without one (discovery) it would drop any table.
-  if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm)) {
-    const myf level = current_thd->lex->if_exists() ? ME_NOTE : 0;
-    my_error(ER_NOT_SEQUENCE2, MYF(level), parsed.database.c_str(), parsed.table.c_str());
+  if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;
-  }
   if (Status status = atoll::plugin::may_write(); !status.ok()) return ah::report(current_thd, status);
   Status status = def->logical_only ? drop_each_partition(parsed, path) : Status::Ok();
   if (status.ok()) status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);

@@ -91,9 +91,7 @@ class ha_atoll final : public handler {
   int delete_row(const uchar *record) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override;
-  bool autoinc_lock_mode_stmt_unsafe() const override {
-    return true;
-  }  // values of two statements may interleave
+  bool autoinc_lock_mode_stmt_unsafe() const override;
   void update_create_info(HA_CREATE_INFO *info) override;
   int reset_auto_increment(ulonglong value) override;
 

@@ -202,7 +202,7 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
   cursor_positioned_ = true;
   const int error = accept_current(record, seek.forward);
   if (error != HA_ERR_END_OF_FILE) return error;
-  stand_at(seek.key);
+  stand_at(!seek.prefix.empty() ? seek.key : seek.forward ? index.end : index.start);
   return HA_ERR_KEY_NOT_FOUND;
 }
 

@@ -99,8 +99,10 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
 
 // HANDLER ... OPEN keeps the table open between statements, without locks: each READ is a consistent read.
 void ha_atoll::init_table_handle_for_HANDLER() {
-  // The search key of the last READ binds this one no more; TEMPORARY tables are not reset() between the two.
+  // The search key of the last READ binds this one no more, and what it read ahead is past; TEMPORARY tables
+  // are not reset() between the two.
   close_cursor();
+  batch_.restart();
   session_ = ah::Session::of(ha_thd(), true);
   session_->enter_statement();
   lock_ = ah::RowLock::kNone;

@@ -82,6 +82,8 @@ class Tree:
 
         Errors: subprocess.CalledProcessError when the server's tests are not installed; the script has said so.
         """
+        for outcomes in self.home.glob("*.json"):  # the results that belong to them go with the tree
+            outcomes.unlink()
         script = self._project / "tools" / "mtr-root.sh"
         subprocess.run([script, self.home / "root", self._plugin], check=True)
         quieten_includes(self.folder)
