@@ -17,8 +17,9 @@ namespace {
 
 // Pieces of an index that are looked at: values that cluster at one end must not stand for the whole.
 constexpr size_t kPieces = 8;
-// Entries per index when sampled in the background: some milliseconds of reading.
-constexpr uint64_t kBackgroundEntries = 20000;
+// Entries per index when sampled in the background: some 50 ms of reading. Indexes up to this size, which may be in
+// memory only, where they cannot be cut evenly, are read whole.
+constexpr uint64_t kBackgroundEntries = 100000;
 // Changes that do not matter to any plan.
 constexpr int64_t kChangesMin = 16;
 
@@ -91,7 +92,7 @@ Status sample_index(const Layout &layout, const IndexLayout &index, uint64_t ent
                     const std::function<bool()> &is_cancelled, TableStatistics *out) {
   lsm::Database *database = plugin::instance()->database.get();
   std::vector<std::string> starts{index.start};
-  if (database->estimate(layout.family(), index.start, index.end).entries > entries_max / 2) {
+  if (database->estimate(layout.family(), index.start, index.end).entries > entries_max) {
     for (std::string &cut : database->split(layout.family(), index.start, index.end, kPieces))
       starts.push_back(std::move(cut));
   }
@@ -196,9 +197,12 @@ Status refresh_statistics(const std::function<bool()> &is_cancelled) {
   const std::shared_ptr<const Layout> layout = most_changed(&rows);
   if (layout == nullptr) return Status::Ok();
   TableStatistics statistics;
-  ATOLL_RETURN_IF_ERROR(sample(*layout, kBackgroundEntries, is_cancelled, &statistics));
-  statistics.rows = rows;  // the running count: a whole index may hold rows of transactions that roll back
-  note_sampled(*layout, rows, statistics);
+  const Status status = sample(*layout, kBackgroundEntries, is_cancelled, &statistics);
+  if (status.code() == Code::kInterrupted) return Status::Ok();  // the server stops
+  ATOLL_RETURN_IF_ERROR(status);
+  // The running count has rows that are not committed, which no sample sees: then the table is still to be sampled.
+  note_sampled(*layout, statistics.rows >= 0 ? statistics.rows : rows, statistics);
+  statistics.rows = rows;
   plugin::instance()->catalog->set_statistics(layout->def().id, encode(statistics));
   return Status::Ok();
 }
