@@ -70,6 +70,7 @@ class ha_atoll final : public handler {
   int index_read_last_map(uchar *record, const uchar *key, key_part_map parts) override;
   int index_next(uchar *record) override;
   int index_prev(uchar *record) override;
+  int index_next_same(uchar *record, const uchar *key, uint length) override;
   int index_first(uchar *record) override;
   int read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) override;
   int index_last(uchar *record) override;
@@ -149,6 +150,7 @@ class ha_atoll final : public handler {
   bool index_is_newer_than_snapshot(const atoll::handler::IndexLayout &index);
   int step(uchar *record, bool forward);
   void stand_at(const std::string &key);
+  void leave_prefix();
   int accept_current(uchar *record, bool forward);
   int accept_primary_entry(uchar *record, bool *accepted);
   int accept_secondary_entry(uchar *record, bool *accepted);
@@ -259,6 +261,7 @@ class ha_atoll final : public handler {
   bool protect_forward_ = true;
   bool protected_as_point_ = false;  // a row lock on the whole unique key serves
   std::string current_key_;          // key of the entry last returned (of the active index)
+  bool within_prefix_ = false;       // index_next() is called for index_next_same()
   std::string current_primary_key_;
   bool current_lock_is_new_ = false;
   rocksdb::PinnableSlice row_slice_;
@@ -277,7 +280,6 @@ class ha_atoll final : public handler {
   // writing
   std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
   std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
-  uint duplicate_index_ = MAX_KEY;
   bool snapshot_differs_ = false;
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;
   std::string primary_key_, old_primary_key_;

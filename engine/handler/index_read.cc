@@ -18,6 +18,7 @@ int ha_atoll::index_init(uint index, bool) {
   choose_columns();
   batch_.restart();
   cursor_positioned_ = false;
+  cursor_prefix_.clear();
   return 0;
 }
 
@@ -153,6 +154,7 @@ int ha_atoll::index_last(uchar *record) {
 }
 
 int ha_atoll::index_next(uchar *record) {
+  if (!within_prefix_) leave_prefix();
   const int error = step(record, true);
   if (error == HA_ERR_END_OF_FILE)
     stand_at(cursor_prefix_.empty() ? layout_->index(active_index).end
@@ -161,10 +163,25 @@ int ha_atoll::index_next(uchar *record) {
 }
 
 int ha_atoll::index_prev(uchar *record) {
+  leave_prefix();
   const int error = step(record, false);
   if (error == HA_ERR_END_OF_FILE)
     stand_at(cursor_prefix_.empty() ? layout_->index(active_index).start : cursor_prefix_);
   return error;
+}
+
+int ha_atoll::index_next_same(uchar *record, const uchar *key, uint length) {
+  within_prefix_ = true;
+  const int error = handler::index_next_same(record, key, length);
+  within_prefix_ = false;
+  return error;
+}
+
+// An exact read bounds what follows it only for index_next_same(); HANDLER ... NEXT goes on with larger keys.
+void ha_atoll::leave_prefix() {
+  if (cursor_prefix_.empty() || locking()) return;
+  cursor_prefix_.clear();
+  batch_.ended = false;
 }
 
 // A statement that may not want all rows that match: then it is not worth reading many ahead.

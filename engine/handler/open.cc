@@ -170,7 +170,6 @@ int ha_atoll::reset() {
   skip_locked_ = false;
   semi_consistent_ = SemiConsistent::kOff;
   next_scan_end_.clear();
-  duplicate_index_ = MAX_KEY;
   return 0;
 }
 

@@ -66,6 +66,9 @@ class Session {
 
   bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
   int open_tables = 0;                            // external_lock balance of the running statement
+  // The index of the last duplicate. Kept here and not in the handler: a partitioned table may ask another of
+  // its partitions than the one that found it.
+  unsigned duplicate_index = ~0U;
 
  private:
   Status finish(const Status &outcome, uint64_t *position);

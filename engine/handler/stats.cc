@@ -31,7 +31,7 @@ void ha_atoll::load_statistics() {
 constexpr ulonglong kRowBytesMin = 20;
 
 int ha_atoll::info(uint flag) {
-  if (flag & HA_STATUS_ERRKEY) errkey = duplicate_index_;
+  if ((flag & HA_STATUS_ERRKEY) && session_ != nullptr) errkey = session_->duplicate_index;
   if (share_ == nullptr) return 0;
   if (flag & HA_STATUS_VARIABLE) {
     stats.records = static_cast<ha_rows>(std::max<int64_t>(share_->rows, 0));

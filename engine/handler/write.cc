@@ -87,7 +87,7 @@ Status ha_atoll::log_online(const uchar *old_record, const std::string &old_prim
 }
 
 // Locks and checks every unique key that the new row would take. For an update, keys that stay the same are
-// skipped. Errors: kDuplicate with duplicate_index_ set; of the locks.
+// skipped. Errors: kDuplicate with Session::duplicate_index set; of the locks.
 Status ha_atoll::check_unique(const uchar *record, const std::string &primary_key,
                               const std::string *old_primary_key, const uchar *old_record) {
   const Layout &layout = *layout_;
@@ -96,7 +96,7 @@ Status ha_atoll::check_unique(const uchar *record, const std::string &primary_ke
     rocksdb::PinnableSlice existing;
     const Status status = transaction()->get(layout.family(), primary_key, txn::ReadAt::kLatest, &existing);
     if (status.ok()) {
-      duplicate_index_ = table_share->primary_key;
+      session_->duplicate_index = table_share->primary_key;
       return Status(Code::kDuplicate, "");
     }
     if (status.code() != Code::kNotFound) return status;
@@ -128,7 +128,7 @@ Status ha_atoll::check_unique_entry(size_t index, const std::string &start) {
       transaction()->scan(layout_->family(), txn::ReadAt::kLatest, options);
   it->Seek(start);
   if (it->Valid()) {
-    duplicate_index_ = static_cast<uint>(index);
+    session_->duplicate_index = static_cast<uint>(index);
     return Status(Code::kDuplicate, "");
   }
   return atoll::lsm::from_rocksdb(it->status());
@@ -311,7 +311,7 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
 }
 
 void ha_atoll::show_copy_duplicate(ah::BulkCopy *bulk) {
-  duplicate_index_ = static_cast<uint>(bulk->duplicate_index());
+  session_->duplicate_index = static_cast<uint>(bulk->duplicate_index());
   bulk->show_duplicate(table->record[0], &old_entry_key_, &old_entry_value_, &key_scratch_);
 }
 
