@@ -41,6 +41,9 @@ struct Column {
   uint8_t pad_byte = ' ';      // kChar
   int32_t null_offset = -1;    // byte of the record that holds the null bit; -1: NOT NULL
   uint8_t null_mask = 0;
+  // What the record's field holds while the column is NULL; empty: no value, zeros or padding. The server
+  // compares these bytes when it decides whether an UPDATE changes a row.
+  std::string null_bytes = {};
 };
 
 // A column as an earlier schema version knew it; enough to find its bytes in an old row.

@@ -150,6 +150,19 @@ TEST(RowCodec, null_columns_leave_no_trace_of_old_values) {
   EXPECT_EQ(packed(codec, first), packed(codec, second));
 }
 
+TEST(RowCodec, null_columns_come_back_with_the_bytes_the_server_expects) {
+  Table table;
+  Column wanted = fixed(4);
+  wanted.null_bytes = std::string("\x80\0\0\0", 4);
+  const Column a = table.add(wanted, true);
+  Record record(table, 0);
+  record.set_null_value(a);
+  const RowCodec codec = codec_for(table);
+  Record back(table, 0xFF);
+  ASSERT_TRUE(codec.unpack(packed(codec, record), nullptr, back.data()).ok());
+  EXPECT_EQ(std::string(reinterpret_cast<const char *>(back.data()) + a.record_offset, 4), wanted.null_bytes);
+}
+
 // Writes a row with an older form of the table and reads it with the newer one.
 TEST(RowCodec, rows_of_past_versions_get_defaults_for_what_they_lack) {
   Random random(seed_of_this_run());

@@ -113,6 +113,11 @@ Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t id) {
   if (field->null_ptr != nullptr) {
     column.null_offset = static_cast<int32_t>(field->null_ptr - share->default_values);
     column.null_mask = field->null_bit;
+    // Fields of the server that are NULL hold their default, or what Field::reset() makes of them.
+    const uchar *default_bytes = share->default_values + column.record_offset;
+    const bool default_is_null = (share->default_values[column.null_offset] & field->null_bit) != 0;
+    if (column.kind == ColumnKind::kFixed || (column.kind != ColumnKind::kBlob && !default_is_null))
+      column.null_bytes.assign(reinterpret_cast<const char *>(default_bytes), field->pack_length());
   }
   return column;
 }
