@@ -151,6 +151,7 @@ class ha_atoll final : public handler {
   int step(uchar *record, bool forward);
   void stand_at(const std::string &key);
   void leave_prefix();
+  void complete_for_merge(uchar *record);
   int accept_current(uchar *record, bool forward);
   int accept_primary_entry(uchar *record, bool *accepted);
   int accept_secondary_entry(uchar *record, bool *accepted);

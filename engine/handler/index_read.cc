@@ -464,6 +464,7 @@ int ha_atoll::next_from_batch(uchar *record) {
 int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
   const Status status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
   if (!status.ok()) return fail(status.with("table " + layout_->def().database + "." + layout_->def().name));
+  if (record != table->record[0]) complete_for_merge(record);
   return 0;
 }
 
@@ -472,32 +473,6 @@ int ha_atoll::decode_entry(std::string_view entry_key, std::string_view entry_va
   const Status status = index.codec->decode(entry_key.substr(atoll::codec::kKeyStartLength), entry_value,
                                             record, &key_scratch_);
   return status.ok() ? 0 : fail(status);
-}
-
-// 0: passes; HA_ERR_KEY_NOT_FOUND: refused; HA_ERR_END_OF_FILE: past the range; or the error.
-int ha_atoll::check_pushed_index_condition() {
-  switch (handler_index_cond_check(this)) {
-    case CHECK_POS:
-      return 0;
-    case CHECK_NEG:
-      return HA_ERR_KEY_NOT_FOUND;
-    case CHECK_OUT_OF_RANGE:
-      return HA_ERR_END_OF_FILE;
-    case CHECK_ABORTED_BY_USER:
-      return HA_ERR_ABORTED_BY_USER;
-    default:
-      return HA_ERR_INTERNAL_ERROR;
-  }
-}
-
-bool ha_atoll::passes_predicate(std::string_view packed, int *error) {
-  atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
-  const Status status = predicate_->evaluate(layout_->row(), packed, &truth);
-  if (!status.ok()) *error = fail(status);
-  const bool passes = status.ok() && truth == atoll::codec::Truth::kTrue;
-  // "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.
-  if (!passes) ha_thd()->get_stmt_da()->inc_current_row_for_warning();
-  return passes;
 }
 
 bool ha_atoll::killed() {

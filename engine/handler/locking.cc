@@ -33,6 +33,7 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
     case SQLCOM_OPTIMIZE:
     case SQLCOM_CHECKSUM:
     case SQLCOM_ANALYZE:
+    case SQLCOM_CHECK:
       return false;
     default:
       // TL_READ_NO_INSERT: in a stored function that writes.

@@ -204,3 +204,29 @@ Item *ha_atoll::idx_cond_push(uint index, Item *condition) {
   in_range_check_pushed_down = true;
   return nullptr;
 }
+
+// 0: passes; HA_ERR_KEY_NOT_FOUND: refused; HA_ERR_END_OF_FILE: past the range; or the error.
+int ha_atoll::check_pushed_index_condition() {
+  switch (handler_index_cond_check(this)) {
+    case CHECK_POS:
+      return 0;
+    case CHECK_NEG:
+      return HA_ERR_KEY_NOT_FOUND;
+    case CHECK_OUT_OF_RANGE:
+      return HA_ERR_END_OF_FILE;
+    case CHECK_ABORTED_BY_USER:
+      return HA_ERR_ABORTED_BY_USER;
+    default:
+      return HA_ERR_INTERNAL_ERROR;
+  }
+}
+
+bool ha_atoll::passes_predicate(std::string_view packed, int *error) {
+  atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
+  const atoll::Status status = predicate_->evaluate(layout_->row(), packed, &truth);
+  if (!status.ok()) *error = fail(status);
+  const bool passes = status.ok() && truth == atoll::codec::Truth::kTrue;
+  // "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.
+  if (!passes) ha_thd()->get_stmt_da()->inc_current_row_for_warning();
+  return passes;
+}

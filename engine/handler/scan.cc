@@ -32,6 +32,15 @@ int ha_atoll::rnd_end() {
   return 0;
 }
 
+// Partitions read by an index are merged by the columns of that index, in records of their own, where the
+// server computes no virtual columns.
+void ha_atoll::complete_for_merge(uchar *record) {
+  if (active_index == MAX_KEY || !indexes_virtual_column(active_index)) return;
+  table->move_fields(table->field, record, table->record[0]);
+  compute_virtual_columns(active_index);
+  table->move_fields(table->field, table->record[0], record);
+}
+
 // Only for consistent reads of tables without own writes; the range is then one snapshot for all threads.
 bool ha_atoll::should_scan_in_parallel() {
   if (locking() || is_temporary() || transaction()->has_writes(layout_->family()->side())) return false;
