@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration ddl-crash bench-archive bench-tpch mtr-asan clean
+.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch mtr-asan clean
 
 PYTHON := build/bin/python
 
@@ -52,6 +52,9 @@ integration: build    ## kill -9, recovery from the bucket, two servers on one b
 
 ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has 40
 	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/test_ddl_kill.py -s
+
+random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
+	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
 	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),InnoDB,ROCKSDB,S3,ATOLL) --repeat $(or $(REPEAT),3)

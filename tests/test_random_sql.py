@@ -1,0 +1,59 @@
+"""Goal:   the same SQL says the same on ATOLL and on InnoDB, whatever the types, indexes, DDL, restarts and kills.
+Method: seeded rounds of random tables and statements on both engines of one server; every answer is compared, and
+        every so often all rows, all definitions and CHECK TABLE EXTENDED (tools/harness/random_sql.py).
+
+ATOLL_RANDOM_MINUTES says how long, ATOLL_RANDOM_SEED repeats a run; `make random` does the same by hand. Without the
+first only the comparator itself is tested: an hour of rounds is not clean yet.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from harness.random_sql import new_server, replay, run_rounds
+from harness.random_sql_compare import Pair
+from harness.random_sql_dml import Step
+
+MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "0"))
+SEED = int(os.environ.get("ATOLL_RANDOM_SEED", str(random.randrange(1 << 30))))
+CREATE = Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY b (b)) ENGINE={E}{C}")
+# The engine's name in a statement makes the two differ.
+UNEQUAL = Step("INSERT INTO t VALUES (1, LENGTH('{E}'))")
+
+
+@pytest.mark.skipif(MINUTES == 0, reason="ATOLL_RANDOM_MINUTES is not set")
+def test_random_sql_says_the_same_on_both_engines():
+    print(f"seed {SEED}, {MINUTES} minutes")
+    result = run_rounds(SEED, MINUTES)
+    print(f"{result.rounds} rounds, {result.steps} steps; ended early: {dict(result.stopped)}")
+    assert not result.failures, "\n\n".join(map(str, result.failures))
+    assert result.steps > 100, "too few steps to prove anything"
+
+
+def test_comparator_sees_what_differs():
+    pair = Pair(new_server().start())
+    insert = Step("INSERT INTO t VALUES (1, 1), (2, 2)")
+    scripts = {
+        "rows SELECT": [CREATE, UNEQUAL, Step("SELECT b FROM t")],
+        "counts INSERT": [CREATE, insert, Step("INSERT IGNORE INTO t VALUES (LENGTH('{E}') - 5, 1)")],
+        "error 0 1062": [CREATE, insert, Step("INSERT INTO t VALUES (LENGTH('{E}') DIV 6 + 2, 1)")],
+        "definition": [CREATE, Step("ALTER TABLE t COMMENT='{E}.'"), Step("", action="verify")],
+        "tables": [Step("CREATE TABLE t_{E} (a INT) ENGINE={E}"), Step("", action="verify")],
+    }
+    found = {kind: replay(pair, script) for kind, script in scripts.items()}
+    pair.close()
+    pair.server.destroy()
+    kinds = {kind: difference and difference[1].kind for kind, difference in found.items()}
+    assert kinds == {kind: kind for kind in found}
+
+
+def test_a_clean_script_survives_restart_and_kill():
+    pair = Pair(new_server().start())
+    insert = Step("INSERT INTO t VALUES (1, 1), (2, 2), (3, NULL)")
+    ends = [Step("", action=action) for action in ("restart", "verify", "kill", "verify")]
+    found = replay(pair, [CREATE, insert, *ends, Step("SELECT * FROM t ORDER BY a", ordered=True)])
+    pair.close()
+    pair.server.destroy()
+    assert found is None, found

@@ -1,0 +1,335 @@
+"""Runs the steps of a random script on InnoDB and ATOLL and compares what the two say.
+
+One server holds both: database `inno` has the tables of one engine, database `atoll` those of the other. Every
+session is a pair of connections. A difference that is not on the list below is raised as Difference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pymysql
+
+from harness.random_sql_dml import Step
+from harness.server import Server, ServerFailed
+
+ENGINES = {"inno": "InnoDB", "atoll": "ATOLL"}
+STATEMENT_TIMEOUT_S = 120
+SESSION_SETTINGS = (
+    "SET time_zone = '+00:00', lock_wait_timeout = 5, innodb_lock_wait_timeout = 1, atoll_lock_wait_timeout = 1, "
+    "sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')"
+)
+_LOST = (2006, 2013, 2003, 2002)
+
+
+class Difference(Exception):
+    """InnoDB and ATOLL disagree. `kind` is what a smaller script must show too."""
+
+    def __init__(self, kind: str, message: str):
+        super().__init__(message)
+        self.kind = kind
+
+
+class Stop(Exception):
+    """The two differ for a reason on the list: this round cannot go on."""
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A difference that is right. `errors` are those of InnoDB and ATOLL, 0 for success."""
+
+    errors: tuple[int, int]
+    statement: str  # regular expression
+    reason: str
+
+
+ALLOWED: tuple[Allowed, ...] = (
+    Allowed((1118, 0), r"^(CREATE|ALTER)", "InnoDB limits a row to half a page"),
+    Allowed(
+        (1071, 0), r"^(CREATE|ALTER)", "InnoDB limits an index to 3072 bytes and its prefix to 767 or 3072"
+    ),
+    Allowed((1845, 0), r"^ALTER", "InnoDB cannot do this change with the algorithm asked for"),
+    Allowed((1846, 0), r"^ALTER", "InnoDB cannot do this change with the algorithm asked for"),
+    Allowed(
+        (1022, 1062),
+        r"^(UPDATE|INSERT|REPLACE)",
+        "of a row that changes its partition InnoDB may not name the key",
+    ),
+)
+
+
+@dataclass
+class Answer:
+    error: int = 0
+    message: str = ""
+    rows: list[tuple] = field(default_factory=list)
+    affected: int = 0
+    warnings: int = 0
+    names: tuple = ()
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"error {self.error}: {self.message}"
+        if self.names:
+            shown = "\n".join(f"    {row}" for row in self.rows[:12])
+            return f"{len(self.rows)} rows, {self.warnings} warnings\n{shown}"
+        return f"{self.affected} rows affected, {self.warnings} warnings"
+
+
+def rendered(sql: str, database: str) -> str:
+    """Puts the engine's name and options into a statement."""
+    engine = ENGINES[database]
+    other = ENGINES["atoll" if database == "inno" else "inno"]
+    options = " COMPRESSION=lz4" if database == "atoll" else ""
+    return sql.replace("{E}", engine).replace("{X}", other).replace("{C}", options)
+
+
+class Pair:
+    """The two databases and the sessions open on them."""
+
+    def __init__(self, server: Server, log: Callable[[str], None] = lambda _: None):
+        self.server = server
+        self.log = log
+        self._connections: dict[tuple[str, str], pymysql.Connection] = {}
+        self._clock = 1_700_000_000
+        self._same: dict[str, list[str]] = {}
+
+    def reset(self) -> None:
+        """Empties both databases."""
+        self.close()
+        self._clock = 1_700_000_000
+        for database in ENGINES:
+            self._administer(
+                f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database} CHARACTER SET utf8mb4"
+            )
+
+    def _administer(self, *statements: str) -> None:
+        try:
+            self.server.run(*statements)
+        except pymysql.Error as error:
+            raise Difference(
+                "lost" if error.args[0] in _LOST else "databases", f"{statements}: {error}"
+            ) from error
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            with contextlib.suppress(pymysql.Error):
+                connection.close()
+        self._connections.clear()
+
+    def _connection(self, session: str, database: str) -> pymysql.Connection:
+        key = (session, database)
+        if key not in self._connections:
+            connection = pymysql.connect(
+                unix_socket=str(self.server.socket), user="root", database=database, charset="utf8mb4",
+                autocommit=True, conv={}, use_unicode=False, read_timeout=STATEMENT_TIMEOUT_S,
+            )  # fmt: skip
+            with connection.cursor() as cursor:
+                cursor.execute(SESSION_SETTINGS)
+            self._connections[key] = connection
+        return self._connections[key]
+
+    def ask(self, database: str, sql: str, session: str = "main") -> Answer:
+        """Runs one statement on one of the engines. Errors: Difference when the server is gone."""
+        try:
+            connection = self._connection(session, database)
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET timestamp = {self._clock}")
+                cursor.execute(rendered(sql, database))
+                names = tuple(item[0] for item in cursor.description or ())
+                rows = [tuple(map(_text, row)) for row in cursor.fetchall()] if names else []
+                return Answer(0, "", rows, cursor.rowcount, cursor.warning_count, names)
+        except pymysql.Error as error:
+            number = error.args[0] if error.args and isinstance(error.args[0], int) else -1
+            if number in _LOST or not self.server.running():
+                raise Difference("lost", f"the server is gone ({error}) at {rendered(sql, database)}\n"
+                                         f"{self.server.log_tail(6000)}") from error  # fmt: skip
+            return Answer(number, str(error.args[1]))
+
+    # ---- steps ----------------------------------------------------------------------------------------
+
+    def run(self, step: Step) -> Answer:
+        """Runs one step on both engines. Returns InnoDB's answer. Errors: Difference, Stop."""
+        self._clock += 1
+        actions = {"restart": self._restart, "kill": self._kill, "verify": self.verify, "reset": self.reset}
+        if step.action in actions:
+            actions[step.action]()
+            return Answer()
+        if step.action == "kill during":
+            return self._kill_during(step)
+        if step.action == "counters":
+            self._align_counters(step.sql)
+            return Answer()
+        answers = {database: self.ask(database, step.sql, step.session) for database in ENGINES}
+        self.log(f"{step.session}: {step.sql}\n  -> {answers['atoll']}")
+        self._compare(step, answers["inno"], answers["atoll"])
+        if step.action == "same":
+            self._compare_paths(step, answers["atoll"])
+        else:
+            self._same.clear()
+        return answers["inno"]
+
+    def _compare(self, step: Step, inno: Answer, atoll: Answer) -> None:
+        if inno.error != atoll.error:
+            self._excuse(step, inno, atoll)
+        if inno.error:
+            return
+        verb = step.sql.split()[0]
+        if verb in ("OPTIMIZE", "ANALYZE", "CHECK") or (verb == "ALTER" and atoll.names):
+            return self._healthy(step, atoll)
+        if _shape(inno, step.ordered) != _shape(atoll, step.ordered):
+            raise Difference(f"rows {verb}", f"{step.sql}\n{_disagreement(inno, atoll, step.ordered)}")
+        # An ALTER counts the rows it copied: none when it is done in place.
+        counted = verb in ("INSERT", "UPDATE", "DELETE", "REPLACE")
+        if counted and (inno.affected, inno.warnings) != (atoll.affected, atoll.warnings):
+            raise Difference(f"counts {verb}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
+
+    def _excuse(self, step: Step, inno: Answer, atoll: Answer) -> None:
+        for allowed in ALLOWED:
+            if allowed.errors == (inno.error, atoll.error) and re.search(allowed.statement, step.sql):
+                if not all(allowed.errors):
+                    raise Stop(allowed.reason)
+                return
+        raise Difference(f"error {inno.error} {atoll.error}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
+
+    def _healthy(self, step: Step, answer: Answer) -> None:
+        unwanted = ("error", "warning") if step.sql.startswith("CHECK") else ("error",)
+        bad = [row for row in answer.rows if row[2].lower() in unwanted]
+        if bad or (step.sql.startswith("CHECK") and answer.rows[-1][3] != "OK"):
+            raise Difference("health", f"{step.sql}\n  {answer}")
+
+    def _compare_paths(self, step: Step, answer: Answer) -> None:
+        """All access paths of one question give one set of rows."""
+        question = re.sub(r"(FORCE|IGNORE) INDEX \([^)]*\)", "", step.sql)
+        found = sorted(map(repr, answer.rows))
+        if self._same.setdefault(question, found) != found:
+            raise Difference(
+                "paths", f"{step.sql}\nby another index:\n  {self._same[question]}\nby this:\n  {found}"
+            )
+
+    # ---- the whole content ----------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """Compares all tables and definitions; ATOLL's pass CHECK TABLE and come back from SHOW CREATE TABLE."""
+        tables = {database: self._tables(database) for database in ENGINES}
+        if tables["inno"] != tables["atoll"]:
+            raise Difference("tables", f"InnoDB has {tables['inno']}, ATOLL {tables['atoll']}")
+        for table in tables["inno"]:
+            self._verify_table(table)
+
+    def _tables(self, database: str) -> list[str]:
+        return sorted(
+            row[0] for row in self.ask(database, f"SHOW FULL TABLES FROM {database}", "checker").rows
+        )
+
+    def definition(self, database: str, table: str) -> str:
+        answer = self.ask(database, f"SHOW CREATE TABLE {table}", "checker")
+        if answer.error:
+            raise Difference("definition", f"SHOW CREATE TABLE {table} in {database}: {answer}")
+        own = r" AUTO_INCREMENT=\d+| /\* `COMPRESSION`=\w+ \*/| `COMPRESSION`=\w+"
+        text = re.sub(own, "", answer.rows[0][1])
+        return re.sub(r"ENGINE ?= ?(InnoDB|ATOLL)", "ENGINE", text)
+
+    def _verify_table(self, table: str) -> None:
+        inno, atoll = (self.definition(database, table) for database in ENGINES)
+        if inno != atoll:
+            raise Difference("definition", f"{table}\n  InnoDB {inno}\n  ATOLL {atoll}")
+        rows = Step(f"SELECT * FROM {table}")
+        self._compare(rows, *(self.ask(database, rows.sql, "checker") for database in ENGINES))
+        answer = self.ask("atoll", f"CHECK TABLE {table} EXTENDED", "checker")
+        self._healthy(Step(f"CHECK TABLE {table} EXTENDED"), answer)
+        self._round_trip(table)
+
+    def _round_trip(self, table: str) -> None:
+        text = self.ask("atoll", f"SHOW CREATE TABLE {table}", "checker").rows[0][1]
+        if "ENGINE=ATOLL" not in text:  # moved to InnoDB for a while
+            return
+        made = self.ask("atoll", text.replace(f"`{table}`", "`again`", 1), "checker")
+        if made.error:
+            raise Difference("round trip", f"{text}\n  {made}")
+        again = self.ask("atoll", "SHOW CREATE TABLE again", "checker").rows[0][1]
+        self.ask("atoll", "DROP TABLE again", "checker")
+        if again.replace("`again`", f"`{table}`", 1) != text:
+            raise Difference("round trip", f"first\n  {text}\nsecond\n  {again}")
+
+    # ---- counters, restarts, kills --------------------------------------------------------------------
+
+    def _align_counters(self, table: str) -> None:
+        """Failed and ignored inserts use up numbers as each engine likes: both start again from one number."""
+        query = f"SELECT auto_increment FROM information_schema.tables WHERE table_name = '{table}' AND table_schema = "
+        found = [int((self.ask(d, query + f"'{d}'", "checker").rows or [("0",)])[0][0] or 0) for d in ENGINES]
+        if found[0] != found[1]:
+            for database in ENGINES:
+                self.ask(database, f"ALTER TABLE {table} AUTO_INCREMENT = {max(found)}")
+
+    def _restart(self) -> None:
+        self.close()
+        try:
+            self.server.restart()
+        except ServerFailed as error:
+            raise Difference("restart", str(error)) from error
+
+    def _kill(self) -> None:
+        self.server.kill()
+        self.close()
+        try:
+            self.server.start()
+        except ServerFailed as error:
+            raise Difference("restart", str(error)) from error
+
+    def _kill_during(self, step: Step) -> Answer:
+        """Kills the server while ATOLL works on the statement: after the restart it has happened, or has not."""
+        delay_s, _, sql = step.sql.partition(" ")
+        self._connection("main", "atoll")
+        worker = threading.Thread(target=self._ask_quietly, args=(sql,), daemon=True)
+        worker.start()
+        time.sleep(float(delay_s))
+        self.server.kill()
+        worker.join(STATEMENT_TIMEOUT_S)
+        self._kill()
+        try:
+            self.verify()
+            return Answer(-1, "was killed")
+        except Difference as before:
+            answer = self.ask("inno", sql)
+            try:
+                self.verify()
+            except Difference as after:
+                raise Difference(
+                    "kill during", f"{sql}\nneither before: {before}\nnor after: {after}"
+                ) from after
+            return answer
+
+    def _ask_quietly(self, sql: str) -> None:
+        with (
+            contextlib.suppress(pymysql.Error, OSError),
+            self._connection("main", "atoll").cursor() as cursor,
+        ):
+            cursor.execute(f"SET timestamp = {self._clock}")
+            cursor.execute(rendered(sql, "atoll"))
+
+
+def _text(value: bytes | None) -> str | None:
+    """Keeps every byte, also those that are no characters, so that a statement can be sent back as it came."""
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def _shape(answer: Answer, ordered: bool) -> tuple:
+    rows = answer.rows if ordered else sorted(answer.rows, key=repr)
+    return rows, answer.names
+
+
+def _disagreement(inno: Answer, atoll: Answer, ordered: bool) -> str:
+    if not inno.names:
+        return f"  InnoDB {inno}\n  ATOLL {atoll}"
+    if ordered or len(inno.rows) + len(atoll.rows) < 10:
+        return f"  InnoDB {inno}\n  ATOLL {atoll}"
+    only_inno = [row for row in inno.rows if row not in atoll.rows]
+    only_atoll = [row for row in atoll.rows if row not in inno.rows]
+    return (f"  InnoDB {len(inno.rows)} rows, ATOLL {len(atoll.rows)} rows\n"
+            f"  only InnoDB: {only_inno[:8]}\n  only ATOLL: {only_atoll[:8]}")  # fmt: skip
