@@ -50,16 +50,16 @@ class SequentialOverRandom final : public FSSequentialFile {
 };
 
 std::vector<uint64_t> numbers_in(const atoll_store *store, std::vector<uint64_t> *sizes) {
+  std::vector<uint64_t> numbers;
   struct Found {
-    std::vector<uint64_t> numbers;
-    std::vector<uint64_t> *sizes;
-  } found{{}, sizes};
+    std::vector<uint64_t> *numbers, *sizes;
+  } found{&numbers, sizes};
   atoll_store_list_files(store, &found, [](void *context, uint64_t number, uint64_t bytes) {
     auto *into = static_cast<Found *>(context);
-    into->numbers.push_back(number);
+    into->numbers->push_back(number);
     if (into->sizes != nullptr) into->sizes->push_back(bytes);
   });
-  return std::move(found.numbers);
+  return numbers;
 }
 
 }  // namespace

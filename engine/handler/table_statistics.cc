@@ -17,8 +17,8 @@ namespace {
 
 // Pieces of an index that are looked at: values that cluster at one end must not stand for the whole.
 constexpr size_t kPieces = 8;
-// Entries per index when sampled in the background: some 50 ms of reading. Indexes up to this size, which may be in
-// memory only, where they cannot be cut evenly, are read whole.
+// Entries per index when sampled in the background: some 50 ms of reading. Indexes up to this size, which may
+// be in memory only, where they cannot be cut evenly, are read whole.
 constexpr uint64_t kBackgroundEntries = 100000;
 // Changes that do not matter to any plan.
 constexpr int64_t kChangesMin = 16;
@@ -200,7 +200,8 @@ Status refresh_statistics(const std::function<bool()> &is_cancelled) {
   const Status status = sample(*layout, kBackgroundEntries, is_cancelled, &statistics);
   if (status.code() == Code::kInterrupted) return Status::Ok();  // the server stops
   ATOLL_RETURN_IF_ERROR(status);
-  // The running count has rows that are not committed, which no sample sees: then the table is still to be sampled.
+  // The running count has rows that are not committed, which no sample sees: then the table is still to be
+  // sampled.
   note_sampled(*layout, statistics.rows >= 0 ? statistics.rows : rows, statistics);
   statistics.rows = rows;
   plugin::instance()->catalog->set_statistics(layout->def().id, encode(statistics));
