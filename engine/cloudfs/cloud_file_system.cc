@@ -64,11 +64,9 @@ std::vector<uint64_t> numbers_in(const atoll_store *store, std::vector<uint64_t>
 
 }  // namespace
 
-CloudFileSystem::CloudFileSystem(std::shared_ptr<rocksdb::FileSystem> local, std::string directory,
+CloudFileSystem::CloudFileSystem(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
                                  atoll_store *store)
-    : FileSystemWrapper(std::move(local)),
-      directory_(without_trailing_slash(std::move(directory))),
-      store_(store) {}
+    : FileSystemWrapper(local), directory_(without_trailing_slash(std::move(directory))), store_(store) {}
 
 FileName CloudFileSystem::name_of(const std::string &path) const {
   FileName name = parse_file_name(directory_, path);

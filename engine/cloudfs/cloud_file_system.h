@@ -41,7 +41,8 @@ namespace atoll::cloudfs {
 class CloudFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   // `store` may be nullptr: then only OPTIONS files are treated specially.
-  CloudFileSystem(std::shared_ptr<rocksdb::FileSystem> local, std::string directory, atoll_store *store);
+  CloudFileSystem(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
+                  atoll_store *store);
 
   // Hands to the store the table files in `directory` that it does not know: finished, and perhaps named
   // by the local MANIFEST, when the process died before they were queued. Call before RocksDB opens.
