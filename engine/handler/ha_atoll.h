@@ -189,7 +189,6 @@ class ha_atoll final : public handler {
   bool cursor_in_scan(bool forward) const;
   std::string protection_goal(bool forward) const;
   int protect_to_cursor(bool forward);
-  void note_row_locked(bool forward);
   int wait_for_obstacle(const std::string &entry, const std::string &goal, bool forward, bool *waited);
 
   // writing
@@ -254,11 +253,9 @@ class ha_atoll final : public handler {
   bool scan_started_ = false;
   bool cursor_positioned_ = false;  // false: the last row came from a point read
   std::string cursor_prefix_;
-  std::string scan_end_;          // of a forward locking read: the first key behind the range; empty: unknown
-  std::string next_scan_end_;     // of the scan that read_range_first() is about to start
-  std::string protected_to_;      // how far the range lock goes; see start_protection()
-  std::string rows_locked_from_;  // where the rows begin that this scan has locked one by one
-  uint64_t rows_locked_ = 0;      // how many they are
+  std::string scan_end_;       // of a forward locking read: the first key behind the range; empty: unknown
+  std::string next_scan_end_;  // of the scan that read_range_first() is about to start
+  std::string protected_to_;   // how far the range lock goes; see start_protection()
   bool protect_forward_ = true;
   bool protected_as_point_ = false;  // a row lock on the whole unique key serves
   std::string current_key_;          // key of the entry last returned (of the active index)

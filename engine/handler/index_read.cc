@@ -280,7 +280,6 @@ int ha_atoll::accept_current(uchar *record, bool forward) {
     current_key_.assign(cursor_->key().data(), cursor_->key().size());
     const int error =
         primary ? accept_primary_entry(record, &accepted) : accept_secondary_entry(record, &accepted);
-    if (primary && !error) note_row_locked(forward);
     if (error || accepted) return error;
     if (semi_consistent_ == SemiConsistent::kReturned) semi_consistent_ = SemiConsistent::kAllowed;
   }

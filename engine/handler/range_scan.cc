@@ -39,24 +39,6 @@ void ha_atoll::start_protection(std::string_view from, bool forward) {
   protected_to_.assign(from);
   protect_forward_ = forward;
   protected_as_point_ = false;
-  rows_locked_ = 0;
-  rows_locked_from_.assign(from);
-}
-
-// A scan of the rows themselves under range locks has locked the row under the cursor. From time to time what
-// it holds is exchanged for one lock on all rows passed.
-void ha_atoll::note_row_locked(bool forward) {
-  constexpr uint64_t kRowsPerExchange = 1000;
-  if (!protects_ranges() || skip_locked_ || ++rows_locked_ < kRowsPerExchange) return;
-  rows_locked_ = 0;
-  std::string here = forward ? after(current_key_) : current_key_;
-  const std::string_view lower = forward ? rows_locked_from_ : here;
-  const std::string_view upper = forward ? here : rows_locked_from_;
-  const txn::LockMode mode =
-      lock_ == ah::RowLock::kShared ? txn::LockMode::kShared : txn::LockMode::kExclusive;
-  atoll::plugin::instance()->transactions->locks()->escalate(transaction()->lock_owner(),
-                                                             layout_->family()->id(), lower, upper, mode);
-  rows_locked_from_ = std::move(here);
 }
 
 // The scan goes on behind the row it returned last, which was read in another way or in the other direction.

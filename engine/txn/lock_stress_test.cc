@@ -74,10 +74,7 @@ struct Settings {
   bool ordered = false;  // exclusive locks in ascending order: no deadlock is possible
   bool kills = false;
   bool short_waits = false;
-  bool escalation = false;  // some take a run of keys and exchange their locks for one on the range
 };
-
-std::string name_of(int key) { return "index-" + std::string(1, static_cast<char>('A' + key)); }
 
 // What a worker's transaction is to the before-wait callback: must live as long as the callback runs.
 struct User {
@@ -114,7 +111,6 @@ class Stress {
   }
 
   uint64_t deadlocks() const { return table_.deadlocks(); }
-  uint64_t escalations() const { return escalations_; }
 
  private:
   struct Slot {
@@ -145,38 +141,6 @@ class Stress {
 
   void transaction(LockOwner *owner, std::mt19937_64 &random) {
     std::map<int, int> held;  // key -> lock() calls
-    if (settings_.escalation && random() % 2 == 0) {
-      take_run(owner, random, &held);
-    } else {
-      take_some(owner, random, &held);
-    }
-    for (const auto &[k, count] : held) model_.released(k, owner->transaction_id());
-    if (!settings_.escalation) {
-      EXPECT_EQ(owner->locks_held(), held.size());
-    }
-    table_.unlock_all(owner);
-  }
-
-  void take_run(LockOwner *owner, std::mt19937_64 &random, std::map<int, int> *held) {
-    const int first = static_cast<int>(random() % static_cast<uint64_t>(settings_.keys));
-    const int end = first + 1 + static_cast<int>(random() % static_cast<uint64_t>(settings_.keys - first));
-    const LockMode mode = random() % 2 == 0 ? LockMode::kExclusive : LockMode::kShared;
-    for (int key = first; key < end; ++key) {
-      if (!take(owner, key, mode, random, held)) return;
-      if (!held->contains(key)) return;  // a short wait ended
-    }
-    std::string lower = name_of(first), upper = name_of(end);
-    table_.lock_range(owner, 7, &lower, &upper, [](std::string *, std::string *) {});
-    const size_t before = owner->locks_held();
-    table_.escalate(owner, 7, lower, upper, mode);
-    if (owner->locks_held() < before) ++escalations_;
-    for (int key = first; key < end; ++key) {
-      if (!take(owner, key, mode, random, held)) return;  // held already, in whatever way
-    }
-    if (random() % 2 == 0) take_some(owner, random, held);
-  }
-
-  void take_some(LockOwner *owner, std::mt19937_64 &random, std::map<int, int> *held) {
     int key = -1;
     for (uint64_t i = 1 + random() % 6; i > 0; --i) {
       if (settings_.ordered)
@@ -184,17 +148,20 @@ class Stress {
       else
         key = static_cast<int>(random() % static_cast<uint64_t>(settings_.keys));
       if (key >= settings_.keys) break;
-      const LockMode mode = settings_.ordered || random() % 2 == 0 ? LockMode::kExclusive : LockMode::kShared;
-      if (!take(owner, key, mode, random, held)) break;
-      if (!settings_.escalation && random() % 4 == 0) give_back(owner, key, held);
+      if (!take(owner, key, random, &held)) break;
+      if (random() % 4 == 0) give_back(owner, key, &held);
       if (random() % 8 == 0) std::this_thread::yield();
     }
+    for (const auto &[k, count] : held) model_.released(k, owner->transaction_id());
+    EXPECT_EQ(owner->locks_held(), held.size());
+    table_.unlock_all(owner);
   }
 
-  bool take(LockOwner *owner, int key, LockMode mode, std::mt19937_64 &random, std::map<int, int> *held) {
+  bool take(LockOwner *owner, int key, std::mt19937_64 &random, std::map<int, int> *held) {
+    const LockMode mode = settings_.ordered || random() % 2 == 0 ? LockMode::kExclusive : LockMode::kShared;
     uint64_t timeout_ms = kForeverMs;
     if (settings_.short_waits) timeout_ms = random() % 3;
-    const std::string name = name_of(key);
+    const std::string name = std::to_string(key);
     const Status status = table_.lock(owner, {7, name}, mode, {timeout_ms}, nullptr);
     switch (status.code()) {
       case Code::kOk:
@@ -221,7 +188,7 @@ class Stress {
       model_.released(key, owner->transaction_id());
       held->erase(it);
     }
-    const std::string name = name_of(key);
+    const std::string name = std::to_string(key);
     table_.unlock(owner, {7, name});
   }
 
@@ -250,7 +217,7 @@ class Stress {
   Model model_;
   std::vector<Slot> slots_;
   const std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + stress_time();
-  std::atomic<uint64_t> next_id_{1}, transactions_{0}, callbacks_{0}, interrupted_{0}, escalations_{0};
+  std::atomic<uint64_t> next_id_{1}, transactions_{0}, callbacks_{0}, interrupted_{0};
 };
 
 uint64_t new_seed() {
@@ -287,16 +254,6 @@ TEST(LockStressTest, TimeoutsAndKills) {
   settings.kills = true;
   settings.short_waits = true;
   Stress(settings).run(new_seed());
-}
-
-TEST(LockStressTest, RowLocksExchangedForRanges) {
-  Settings settings;
-  settings.keys = 8;
-  settings.escalation = true;
-  settings.kills = true;
-  Stress stress(settings);
-  stress.run(new_seed());
-  EXPECT_GT(stress.escalations(), 0u);
 }
 
 TEST(LockStressTest, KillsOfLongWaits) {

@@ -7,7 +7,6 @@
 #include "txn/lock_table.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -113,35 +112,24 @@ bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mod
   return true;
 }
 
-// L1.
-bool grantable(const Lock *lock, const Grant *own, const LockOwner::State *owner, LockMode mode) {
-  if (own != nullptr && (mode == LockMode::kShared || own->mode == LockMode::kExclusive)) return true;
-  if (!holders_allow(lock, owner, mode)) return false;
-  for (const Request *r = own == nullptr ? lock->queue_head : nullptr; r != nullptr; r = r->next) {
-    if (!compatible(r->mode, mode)) return false;
-  }
-  return true;
-}
-
-// The owner has the row locked already as it asks for.
-bool holds_row(const Shard &shard, const Request &request) {
-  Lock *lock = find(shard, request.key, request.hash);
-  const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
-  return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
-}
-
-// Returns the grant, new or extended, or nullptr if the owner has to wait.
+// L1. Returns the grant, new or extended, or nullptr if the owner has to wait.
 Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_new) {
-  Grant *own = find_grant(lock, owner);
   *is_new = false;
-  if (!grantable(lock, own, owner, mode)) return nullptr;
-  if (own == nullptr) {
-    *is_new = true;
-    return add_grant(lock, owner, mode);
+  Grant *own = find_grant(lock, owner);
+  if (own != nullptr) {
+    if (mode == LockMode::kExclusive && own->mode == LockMode::kShared) {
+      if (!holders_allow(lock, owner, mode)) return nullptr;
+      own->mode = mode;
+    }
+    count_taken(own);
+    return own;
   }
-  if (mode == LockMode::kExclusive) own->mode = mode;
-  count_taken(own);
-  return own;
+  if (!holders_allow(lock, owner, mode)) return nullptr;
+  for (const Request *r = lock->queue_head; r != nullptr; r = r->next) {
+    if (!compatible(r->mode, mode)) return nullptr;
+  }
+  *is_new = true;
+  return add_grant(lock, owner, mode);
 }
 
 // Upgrades stand in front of everybody who does not hold the lock yet: they could never go first.
@@ -175,16 +163,11 @@ void compact_held(LockOwner::State *owner) {
   owner->immune = immune;
 }
 
-void trim_held(LockOwner::State *owner) {
-  while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
-  const size_t count = owner->held_count.load(std::memory_order_relaxed);
-  if (owner->held.size() > 2 * count + 64) compact_held(owner);
-}
-
 void remove_held(LockOwner::State *owner, uint32_t index) {
   owner->held[index] = nullptr;
-  owner->held_count.fetch_sub(1, std::memory_order_relaxed);
-  trim_held(owner);
+  while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
+  const size_t count = owner->held_count.fetch_sub(1, std::memory_order_relaxed) - 1;
+  if (owner->held.size() > 2 * count + 64) compact_held(owner);
 }
 
 // Waiters look at their blockers again, because one came in front of them.
@@ -281,102 +264,41 @@ void LockTable::set_before_wait(BeforeWait callback) { impl_->before_wait = std:
 Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait,
                        bool *waited) {
   if (waited != nullptr) *waited = false;
+  LockOwner::State *state = owner->state_.get();
+  const uint32_t hash = hash_of(key);
+  Shard &shard = impl_->shard_of(hash);
+  {
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    Lock *lock = find_or_create(&shard, key, hash);
+    bool is_new = false;
+    if (Grant *grant = try_grant(lock, state, mode, &is_new); grant != nullptr) {
+      if (is_new)
+        add_held(state, grant);
+      else if (lock->queue_head != nullptr && impl_->before_wait)
+        wake_queue(lock, nullptr);
+      return Status::Ok();
+    }
+  }
+  if (wait.timeout_ms == 0) return Status(Code::kLockTimeout, "the row is locked by another transaction");
+  if (waited != nullptr) *waited = true;
   Request request;
-  request.owner = owner->state_.get();
+  request.owner = state;
   request.key = key;
   request.mode = mode;
-  request.hash = hash_of(key);
-  RangeSlot &slot = impl_->slot_of(key);
-  {
-    Shard &shard = impl_->shard_of(request.hash);
-    std::lock_guard<std::mutex> guard(shard.mutex);
-    const bool may_grant = slot.row_ranges.load() == 0 || holds_row(shard, request);
-    if (may_grant && impl_->grant_now(&shard, request)) return Status::Ok();
-  }
-  return impl_->lock_slowly(&request, wait, waited);
-}
-
-// Grants `request` if nobody is in the way. Requires: the shard's mutex, and I5.
-bool LockTable::Impl::grant_now(Shard *shard, const Request &request) {
-  Lock *lock = find_or_create(shard, request.key, request.hash);
-  bool is_new = false;
-  Grant *grant = try_grant(lock, request.owner, request.mode, &is_new);
-  if (grant == nullptr) return false;
-  if (is_new)
-    add_held(request.owner, grant);
-  else if (lock->queue_head != nullptr && before_wait)
-    wake_queue(lock, nullptr);
-  return true;
-}
-
-// Looks at ranges and the row in turn until the lock is granted.
-Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool *waited) {
-  RangeSlot &slot = slot_of(request->key);
-  Shard &shard = shard_of(request->hash);
-  const auto began = Clock::now();
-  for (;;) {
-    request->slot = nullptr;
-    request->lock = nullptr;
-    request->state = RequestState::kWaiting;
-    {
-      std::lock_guard<std::mutex> slot_guard(slot.mutex);
-      request->slot = &slot;
-      if (!has_blocker(*request)) {
-        request->slot = nullptr;
-        std::lock_guard<std::mutex> guard(shard.mutex);
-        const bool covered =
-            own_range_serves(slot, *request) && find(shard, request->key, request->hash) == nullptr;
-        if (covered || grant_now(&shard, *request)) return Status::Ok();
-      }
-    }
-    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
-    const auto spent_ms = static_cast<uint64_t>(spent.count());
-    if (spent_ms >= wait.timeout_ms) {
-      return Status(Code::kLockTimeout, "the row is locked by another transaction");
-    }
-    if (waited != nullptr) *waited = true;
-    const bool for_range = request->slot != nullptr;
-    ATOLL_RETURN_IF_ERROR(wait_for(request, wait.timeout_ms - spent_ms));
-    if (!for_range && request->state != RequestState::kAgain) return Status::Ok();
-  }
+  request.hash = hash;
+  return impl_->wait_for(&request, wait.timeout_ms);
 }
 
 bool LockTable::Impl::grant_or_enqueue(Request *request) {
-  Shard &shard = shard_of(request->hash);
-  Lock *lock = find_or_create(&shard, request->key, request->hash);
-  if (grantable(lock, find_grant(lock, request->owner), request->owner, request->mode)) {
-    request->state = RequestState::kAgain;
-    if (slot_of(request->key).row_ranges.load() > 0) {
-      remove_if_unused(&shard, lock);
-      return true;
-    }
-    request->state = RequestState::kGranted;
-    return grant_now(&shard, *request);
+  Lock *lock = find_or_create(&shard_of(request->hash), request->key, request->hash);
+  bool is_new = false;
+  if (Grant *grant = try_grant(lock, request->owner, request->mode, &is_new); grant != nullptr) {
+    if (is_new) add_held(request->owner, grant);
+    return true;
   }
   enqueue(lock, request);
   if (request->upgrade && before_wait) wake_queue(lock, request);
   return false;
-}
-
-// Only the newest are looked at: the scan took them a moment ago, others in between are few.
-void release_newest(LockTable::Impl *impl, LockOwner::State *owner, uint32_t family_id,
-                    std::string_view lower, std::string_view upper, LockMode mode) {
-  constexpr size_t kLookedAtMax = 8192;
-  const size_t size = owner->held.size();
-  for (size_t i = std::max(owner->immune, size - std::min(size, kLookedAtMax)); i < owner->held.size(); ++i) {
-    Grant *grant = owner->held[i];
-    if (grant == nullptr || (grant->mode == LockMode::kExclusive && mode == LockMode::kShared)) continue;
-    Lock *lock = grant->lock;
-    if (lock->family_id != family_id || lock->key() < lower || lock->key() >= upper) continue;
-    Shard &shard = impl->shard_of(lock->hash);
-    std::lock_guard<std::mutex> guard(shard.mutex);
-    if (lock->queue_head != nullptr) continue;
-    remove_grant(grant);
-    remove_if_unused(&shard, lock);
-    owner->held[i] = nullptr;
-    owner->held_count.fetch_sub(1, std::memory_order_relaxed);
-  }
-  trim_held(owner);
 }
 
 bool LockTable::holds(LockOwner *owner, const LockKey &key, LockMode mode) const {

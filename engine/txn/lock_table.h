@@ -3,8 +3,7 @@
 //
 // A row lock is on one key, which need not exist. A range lock is on the keys between two bounds of one
 // index: while it is held no other transaction may insert there. Range locks do not conflict with each other
-// nor with row locks; rows that are in a range are locked one by one, and, when they are many, by one lock on
-// all rows of the range (escalate()).
+// nor with row locks; rows that are in a range are locked one by one.
 //
 // Invariants
 //   L1  A lock is granted only if compatible with every lock held and, first come first served, with
@@ -75,8 +74,8 @@ struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   uint32_t family_id;
   LockKind kind;
   std::string key;
-  std::string key_end;  // of a range, or of all rows in one: the first key that is not in it
-  LockMode mode;        // of row locks
+  std::string key_end;  // of a range: the first key that is not in it
+  LockMode mode;        // of a row lock
   bool waiting;
   uint64_t waited_ms;
   uint64_t blocking_transaction_id;  // 0 when granted
@@ -122,12 +121,6 @@ class LockTable {
   // Errors: those of lock(), and what `write` returns.
   Status lock_insert(LockOwner *owner, const LockKey &key, const LockWait &wait,
                      const std::function<Status()> &write);
-
-  // Replaces the owner's newest row locks in [lower, upper) by one lock on all rows there, so that a scan of
-  // any length holds few row locks. Those that somebody waits for stay. Requires: the owner holds the range,
-  // and has locked every row in it at least in `mode`.
-  void escalate(LockOwner *owner, uint32_t family_id, std::string_view lower, std::string_view upper,
-                LockMode mode);
 
   // Releases everything, keeps nothing. Returns when no other thread looks at `owner` any more.
   void unlock_all(LockOwner *owner);

@@ -1,17 +1,13 @@
 // The inside of the lock table: shared by lock_table.cc (row locks and their queues), range_lock.cc (range
 // locks), lock_wait.cc (waiting) and deadlock.cc (the graph).
 //
-// Mutexes, in the order they may be taken: graph mutex, one slot's mutex, one shard's, one owner's wake
-// mutex. Invariants
+// Mutexes, in the order they may be taken: graph mutex, one shard's or slot's mutex, one owner's wake mutex.
+// Invariants
 //   I1  An owner starts to wait, and ends its wait, only under the graph mutex. So while somebody
 //       searches for cycles the set of waiters only shrinks, and an owner whose `waiting` is set lives.
 //   I2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
 //       the shard mutex.
 //   I3  A lock is in the table if and only if it has a holder or a waiter.
-//   I5  Who grants a row lock has, under its shard's mutex, seen no row_ranges in the slot, or has looked at
-//   them
-//       under the slot's mutex. A row lock with waiters is not given up for a range, so waiters may be
-//       granted.
 //   I4  A slot's holds and queue change only under its mutex; its `count` is raised before a range is looked
 //       for obstacles and falls after the last one is gone.
 #pragma once
@@ -46,17 +42,15 @@ struct Grant {
   LockMode mode = LockMode::kShared;
 };
 
-// kAgain: neither granted nor queued; ranges that lock rows must be looked at first.
-enum class RequestState : uint8_t { kWaiting, kGranted, kDeadlock, kAgain };
+enum class RequestState : uint8_t { kWaiting, kGranted, kDeadlock };
 
 // A waiting lock() or lock_insert() call; lives on the waiter's stack.
 struct Request {
   LockOwner::State *owner = nullptr;
   LockKey key;
   Lock *lock = nullptr;       // of lock(), while queued
-  RangeSlot *slot = nullptr;  // waits for ranges: of lock_insert(), or of lock() for all rows of a range
-  bool is_insert = false;
-  Request *next = nullptr;  // towards the end of the queue
+  RangeSlot *slot = nullptr;  // of lock_insert()
+  Request *next = nullptr;    // towards the end of the queue
   Request *prev = nullptr;
   Grant *grant = nullptr;  // the result, or the shared grant that is upgraded
   Clock::time_point since;
@@ -97,17 +91,14 @@ struct RangeHold {
   uint32_t family_id = 0;
   std::string index_start;
   KeyRanges ranges;
-  KeyRanges rows[2];  // by LockMode: parts of `ranges` in which all rows are locked
 };
 
 // The indexes with the same hash; see Impl::slot_of().
 struct alignas(64) RangeSlot {
   std::atomic<uint32_t> count{0};  // holds, and those about to be made
-  // KeyRanges of all holds that lock rows. Raised before row locks go for them, under their shards' mutexes.
-  std::atomic<uint32_t> row_ranges{0};
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
-  Request *queue_head = nullptr;  // in no order that matters
+  Request *queue_head = nullptr;  // lock_insert() calls, in no order that matters
 };
 
 struct LockOwner::State {
@@ -151,10 +142,8 @@ struct LockTable::Impl {
   }
 
   // lock_table.cc and range_lock.cc. Require the mutex of the request. True: granted; false: queued.
-  bool grant_now(Shard *shard, const Request &request);
-  bool grant_or_enqueue(Request *request);  // or true with kAgain
+  bool grant_or_enqueue(Request *request);
   bool pass_or_enqueue(Request *request);
-  Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
   void release_ranges(LockOwner::State *owner);
 
   // lock_wait.cc. Waits for a request that could not be granted at once.
@@ -186,29 +175,11 @@ void each_range_holder(const RangeSlot &slot, const LockOwner::State *owner, con
   }
 }
 
-// The same for each with a range whose rows are locked so that `mode` is not allowed.
-template <typename Visit>
-void each_rows_holder(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key, LockMode mode,
-                      const Visit &visit) {
-  for (const auto &hold : slot.holds) {
-    if (hold->owner == owner || hold->family_id != key.family_id) continue;
-    const auto &[shared, exclusive] = hold->rows;
-    if (exclusive.contains(key.key) || (mode == LockMode::kExclusive && shared.contains(key.key))) {
-      visit(hold->owner);
-    }
-  }
-}
-
 // Calls visit(owner) for each owner that `request` has to wait for: holders, then those in front of it.
 // Requires: the request's mutex. The last one visited of the queue is the front.
 template <typename Visit>
 void each_blocker(const Request &request, const Visit &visit) {
-  if (request.slot != nullptr && request.is_insert) {
-    return each_range_holder(*request.slot, request.owner, request.key, visit);
-  }
-  if (request.slot != nullptr) {
-    return each_rows_holder(*request.slot, request.owner, request.key, request.mode, visit);
-  }
+  if (request.slot != nullptr) return each_range_holder(*request.slot, request.owner, request.key, visit);
   for (Grant *g = &request.lock->first; g != nullptr; g = g->next) {
     if (g->owner != nullptr && g->owner != request.owner && !compatible(g->mode, request.mode)) {
       visit(g->owner);
@@ -224,12 +195,6 @@ void dequeue(Request *request);  // or of the slot
 void grant_waiters(Lock *lock);  // grants from the front what can be granted, and wakes
 void remove_if_unused(Shard *shard, Lock *lock);
 void add_held(LockOwner::State *owner, Grant *grant);
-void release_newest(LockTable::Impl *impl, LockOwner::State *owner, uint32_t family_id,
-                    std::string_view lower, std::string_view upper, LockMode mode);
-
-// range_lock.cc. Requires: the slot's mutex.
-bool has_blocker(const Request &request);
-bool own_range_serves(const RangeSlot &slot, const Request &request);
 
 void wake(LockOwner::State *owner);  // any mutex but an owner's
 void await_no_pins(LockOwner::State *owner);

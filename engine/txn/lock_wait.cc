@@ -118,8 +118,6 @@ Status LockTable::Impl::wait_for(Request *waiting, uint64_t timeout_ms) {
       return Status::Ok();
     case RequestState::kDeadlock:
       return Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
-    case RequestState::kAgain:
-      return Status::Ok();
     case RequestState::kWaiting:
       if (killed) return Status(Code::kInterrupted, "the wait for a lock was interrupted");
       return Status(Code::kLockTimeout, "lock wait timeout exceeded");

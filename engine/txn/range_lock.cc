@@ -1,9 +1,8 @@
-// Range locks: which keys of an index nobody else may insert, and which parts have all their rows locked; and
-// those who wait for that.
+// Range locks: which keys of an index nobody else may insert, and the inserts that wait for that.
 //
 // A range waits for nobody: what stands in its way is cut off by the caller (Narrow), who waits for it as a
-// row lock and comes again. Only inserts and row locks wait here. So an insert that meets no range in its
-// index costs one atomic read, and a range costs one mutex.
+// row lock and comes again. Only inserts wait here. So an insert that meets no range in its index costs one
+// atomic read, and a range costs one mutex.
 
 #include <algorithm>
 #include <chrono>
@@ -38,7 +37,13 @@ RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &ke
   return hold;
 }
 
-void grant_waiting(RangeSlot *slot) {
+bool has_blocker(const Request &request) {
+  bool found = false;
+  each_blocker(request, [&](const LockOwner::State *) { found = true; });
+  return found;
+}
+
+void grant_inserts(RangeSlot *slot) {
   for (Request *request = slot->queue_head; request != nullptr;) {
     Request *next = request->next;
     if (!has_blocker(*request)) {
@@ -50,26 +55,11 @@ void grant_waiting(RangeSlot *slot) {
   }
 }
 
-void wake_waiting(const RangeSlot &slot) {
+void wake_inserts(const RangeSlot &slot) {
   for (Request *r = slot.queue_head; r != nullptr; r = r->next) wake(r->owner);
 }
 
 }  // namespace
-
-bool has_blocker(const Request &request) {
-  bool found = false;
-  each_blocker(request, [&](const LockOwner::State *) { found = true; });
-  return found;
-}
-
-// The owner has locked all rows of a range that the key is in.
-bool own_range_serves(const RangeSlot &slot, const Request &request) {
-  const RangeHold *hold = find_hold(slot, request.owner, request.key);
-  if (hold == nullptr) return false;
-  const auto &[shared, exclusive] = hold->rows;
-  return exclusive.contains(request.key.key) ||
-         (request.mode == LockMode::kShared && shared.contains(request.key.key));
-}
 
 RangeSlot &LockTable::Impl::slot_of(const LockKey &key) const {
   uint64_t h = std::hash<std::string_view>{}(index_start(key));
@@ -96,7 +86,7 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   if (hold == nullptr) hold = make_hold(&slot, state, {family_id, *lower});
   hold->ranges.add(*lower, *upper);
   // Inserts that wait already may have to wait for this owner too, and tell so (BeforeWait).
-  if (impl_->before_wait) wake_waiting(slot);
+  if (impl_->before_wait) wake_inserts(slot);
 }
 
 bool LockTable::Impl::pass_or_enqueue(Request *request) {
@@ -116,7 +106,6 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
     request.owner = owner->state_.get();
     request.key = key;
     request.slot = &slot;
-    request.is_insert = true;
     request.mode = LockMode::kExclusive;
     {
       std::lock_guard<std::mutex> guard(slot.mutex);
@@ -131,33 +120,16 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
   }
 }
 
-void LockTable::escalate(LockOwner *owner, uint32_t family_id, std::string_view lower, std::string_view upper,
-                         LockMode mode) {
-  LockOwner::State *state = owner->state_.get();
-  const LockKey key{family_id, lower};
-  RangeSlot &slot = impl_->slot_of(key);
-  {
-    std::lock_guard<std::mutex> guard(slot.mutex);
-    RangeHold *hold = find_hold(slot, state, key);
-    if (hold == nullptr || lower >= upper) return;
-    KeyRanges &rows = hold->rows[static_cast<size_t>(mode)];
-    if (rows.size() == 0) slot.row_ranges.fetch_add(1);
-    rows.add(lower, upper);
-  }
-  release_newest(impl_.get(), state, family_id, lower, upper, mode);
-}
-
 void LockTable::Impl::release_ranges(LockOwner::State *owner) {
   for (RangeHold *hold : owner->ranges) {
     RangeSlot &slot = *hold->slot;
     std::lock_guard<std::mutex> guard(slot.mutex);
     const auto is_it = [hold](const std::unique_ptr<RangeHold> &other) { return other.get() == hold; };
     const auto place = std::find_if(slot.holds.begin(), slot.holds.end(), is_it);
-    for (const KeyRanges &rows : hold->rows) slot.row_ranges.fetch_sub(rows.size() > 0 ? 1 : 0);
     std::swap(*place, slot.holds.back());
     slot.holds.pop_back();
     slot.count.fetch_sub(1);
-    grant_waiting(&slot);
+    grant_inserts(&slot);
   }
   owner->ranges.clear();
 }

@@ -174,48 +174,6 @@ TEST_F(RangeLockTest, EveryHolderIsToldBeforeTheWait) {
   EXPECT_EQ(insertion.get(), Code::kOk);
 }
 
-TEST_F(RangeLockTest, ManyRowLocksBecomeOneAndLockTheSame) {
-  const auto row = [](int number) { return kIndex + std::to_string(1000 + number); };
-  const auto lock = [&](LockOwner *owner, const std::string &key, LockMode mode) {
-    return table.lock(owner, {kFamily, key}, mode, LockWait{0}, nullptr).code();
-  };
-  constexpr auto kS = LockMode::kShared;
-  constexpr auto kX = LockMode::kExclusive;
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(lock(&a, row(i), kS), Code::kOk);
-  range(&a, "1000", "1100");
-  table.escalate(&a, kFamily, row(0), row(100), kS);
-  EXPECT_EQ(a.locks_held(), 0u);
-  EXPECT_EQ(lock(&a, row(5), kS), Code::kOk) << "the owner has it";
-  EXPECT_EQ(a.locks_held(), 0u);
-  EXPECT_EQ(lock(&b, row(5), kS), Code::kOk);
-  EXPECT_EQ(lock(&b, row(5), kX), Code::kLockTimeout);
-  EXPECT_EQ(lock(&b, row(6), kX), Code::kLockTimeout);
-  EXPECT_EQ(lock(&b, row(100), kX), Code::kOk) << "behind the range";
-  EXPECT_EQ(lock(&a, row(5), kX), Code::kLockTimeout) << "b shares it";
-  EXPECT_EQ(lock(&a, row(6), kX), Code::kOk) << "an upgrade of one row";
-  auto writer = waiting([&] {
-    return table.lock(&c, {kFamily, row(7)}, kX, LockWait{60000}, nullptr).code();
-  });
-  table.unlock_all(&a);
-  EXPECT_EQ(writer.get(), Code::kOk);
-}
-
-TEST_F(RangeLockTest, ARowWithWaitersKeepsItsLock) {
-  const std::string contended = kIndex + "d1", quiet = kIndex + "d2";
-  for (const std::string &key : {contended, quiet}) {
-    ASSERT_TRUE(table.lock(&a, {kFamily, key}, LockMode::kExclusive, LockWait{0}, nullptr).ok());
-  }
-  range(&a, "c", "f");
-  auto writer = waiting([&] {
-    return table.lock(&b, {kFamily, contended}, LockMode::kExclusive, LockWait{60000}, nullptr).code();
-  });
-  table.escalate(&a, kFamily, kIndex + "c", kIndex + "f", LockMode::kExclusive);
-  EXPECT_EQ(a.locks_held(), 1u);
-  EXPECT_EQ(waiters(), 1u);
-  table.unlock_all(&a);
-  EXPECT_EQ(writer.get(), Code::kOk);
-}
-
 TEST_F(RangeLockTest, RangesAndWaitsAreListed) {
   range(&a, "c", "f");
   auto insertion = waiting_insert(&b, "d");
