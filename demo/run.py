@@ -297,9 +297,7 @@ class Demo:
                 (item.key.removeprefix(prefix), item.size_bytes) for item in self.minio.client.list(prefix)
             ]
         bucket = self.home / "bucket"
-        return sorted(
-            (str(path.relative_to(bucket)), path.stat().st_size) for path in disk.files_below(bucket)
-        )
+        return sorted((str(path.relative_to(bucket)), size) for path, size in disk.file_sizes(bucket).items())
 
     def _lose_and_recover(self) -> dict:
         self.server.stop()

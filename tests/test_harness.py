@@ -9,7 +9,7 @@ import http.client
 import time
 
 import pytest
-from harness import datasets, workload
+from harness import datasets, disk, workload
 from harness.ledger import ClientLedger, Entry, LedgerError, check_bucket, check_local, explain
 from harness.proxy import Fault
 from harness.s3 import S3Client, S3Error
@@ -116,6 +116,14 @@ def test_proxy_breaks_requests_as_told(lab):
         client.get("one")
     proxy.up()
     assert client.get("two") == b"other"
+
+
+def test_sizes_of_files_that_vanish_meanwhile(tmp_path, monkeypatch):
+    kept, lost = tmp_path / "kept.sst", tmp_path / "lost.sst"
+    kept.write_bytes(b"12345")
+    monkeypatch.setattr(disk, "files_below", lambda _: [kept, lost])
+    assert disk.file_sizes(tmp_path) == {kept: 5}
+    assert disk.apparent_bytes(tmp_path, disk.OBJECT_SUFFIXES) == 5
 
 
 def test_s3test_rows_are_as_the_article_says(tmp_path):

@@ -40,8 +40,17 @@ def files_below(directory: Path) -> list[Path]:
     return [path for path in directory.rglob("*") if path.is_file() and not path.is_symlink()]
 
 
+def file_sizes(directory: Path) -> dict[Path, int]:
+    """Returns the length of every file below; a running server may remove some of them meanwhile."""
+    sizes: dict[Path, int] = {}
+    for path in files_below(directory):
+        with contextlib.suppress(FileNotFoundError):
+            sizes[path] = path.stat().st_size
+    return sizes
+
+
 def apparent_bytes(directory: Path, suffixes: tuple[str, ...] = ("",)) -> int:
-    return sum(path.stat().st_size for path in files_below(directory) if path.name.endswith(suffixes))
+    return sum(size for path, size in file_sizes(directory).items() if path.name.endswith(suffixes))
 
 
 def allocated_bytes(*directories: Path) -> int:
