@@ -12,9 +12,6 @@
 namespace atoll::catalog {
 namespace {
 
-// Names the server gives to tables while it alters them.
-bool is_internal(std::string_view name) { return name.starts_with("#sql"); }
-
 uint64_t now_us() {
   using std::chrono::duration_cast;
   return static_cast<uint64_t>(
@@ -59,6 +56,8 @@ bool SchemaVersion::operator==(const SchemaVersion &other) const {
   return version == other.version &&
          std::equal(columns.begin(), columns.end(), other.columns.begin(), other.columns.end(), same);
 }
+
+bool is_internal(std::string_view name) { return name.starts_with("#sql"); }
 
 std::string qualified_name(std::string_view database, std::string_view name) {
   std::string text("`");

@@ -87,6 +87,9 @@ struct SideFile {
   bool operator==(const SideFile &) const = default;
 };
 
+// True for names the server makes for itself while altering ("#sql-...").
+bool is_internal(std::string_view name);
+
 class Catalog {
  public:
   // Loads everything. Drops half-built indexes and reconciles families. Errors: kCorruption.

@@ -58,6 +58,10 @@ class Share final : public Handler_share {
     std::lock_guard<std::mutex> guard(mutex_);
     return records_per_key_;
   }
+  size_t sampled_indexes() const {
+    std::lock_guard<std::mutex> guard(mutex_);
+    return records_per_key_.size();
+  }
   void set_records_per_key(std::vector<std::vector<uint64_t>> values) {
     std::lock_guard<std::mutex> guard(mutex_);
     records_per_key_ = std::move(values);

@@ -22,6 +22,4 @@ std::string whole_table(const std::string &name) {
   return name.substr(0, std::min(name.find("#P#"), name.find("#p#")));
 }
 
-bool is_internal(const std::string &table) { return table.rfind("#sql", 0) == 0; }
-
 }  // namespace atoll::handler

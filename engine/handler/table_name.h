@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/namespace.h"
+#include "catalog/catalog.h"
 
 namespace atoll::handler {
 
@@ -21,7 +22,6 @@ bool is_partition(const std::string &table);
 // The table's name, of a partition that of its whole table. Works on paths as well.
 std::string whole_table(const std::string &name);
 
-// True for names the server makes for itself while altering ("#sql-...").
-bool is_internal(const std::string &table);
+using catalog::is_internal;
 
 }  // namespace atoll::handler

@@ -113,7 +113,7 @@ Status sample_index(const Layout &layout, const IndexLayout &index, uint64_t ent
 int64_t changes_of(const Share &share) {
   const int64_t rows = share.rows;
   if (rows < 0) return 0;
-  const bool unknown = share.records_per_key().size() != share.layout()->index_count();
+  const bool unknown = share.sampled_indexes() != share.layout()->index_count();
   const int64_t sampled = unknown ? 0 : std::max<int64_t>(share.sampled_rows, 0);
   const int64_t changes = std::abs(rows - sampled);
   return changes > kChangesMin + sampled / 10 ? changes : 0;

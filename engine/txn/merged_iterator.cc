@@ -37,33 +37,12 @@ rocksdb::Slice MergedIterator::value() const {
   return {value.data(), value.size()};
 }
 
-// Chooses the smaller of the two sides; an own write wins over the row it replaces.
-void MergedIterator::settle_forward() {
-  current_ = Current::kNone;
-  equal_ = false;
-  for (;;) {
-    if (!base_->Valid() && !base_->status().ok()) return;
-    if (!own_valid()) {
-      if (base_->Valid()) current_ = Current::kBase;
-      return;
-    }
-    const int order = base_->Valid() ? own_.key().compare(base_key()) : -1;
-    if (order > 0) {
-      current_ = Current::kBase;
-      return;
-    }
-    equal_ = order == 0;
-    if (!own_.write().removed) {
-      current_ = Current::kOwn;
-      return;
-    }
-    if (equal_) base_->Next();
-    own_.next();
-    equal_ = false;
-  }
-}
+void MergedIterator::step_base() { forward_ ? base_->Next() : base_->Prev(); }
 
-void MergedIterator::settle_backward() {
+void MergedIterator::step_own() { forward_ ? own_.next() : own_.prev(); }
+
+// Chooses the side that comes first in the direction of the scan; an own write wins over the row it replaces.
+void MergedIterator::settle() {
   current_ = Current::kNone;
   equal_ = false;
   for (;;) {
@@ -72,8 +51,8 @@ void MergedIterator::settle_backward() {
       if (base_->Valid()) current_ = Current::kBase;
       return;
     }
-    const int order = base_->Valid() ? own_.key().compare(base_key()) : 1;
-    if (order < 0) {
+    const int order = base_->Valid() ? own_.key().compare(base_key()) : (forward_ ? -1 : 1);
+    if (forward_ ? order > 0 : order < 0) {
       current_ = Current::kBase;
       return;
     }
@@ -82,8 +61,8 @@ void MergedIterator::settle_backward() {
       current_ = Current::kOwn;
       return;
     }
-    if (equal_) base_->Prev();
-    own_.prev();
+    if (equal_) step_base();
+    step_own();
     equal_ = false;
   }
 }
@@ -92,7 +71,7 @@ void MergedIterator::SeekToFirst() {
   forward_ = true;
   base_->SeekToFirst();
   own_.seek(lower_);
-  settle_forward();
+  settle();
 }
 
 void MergedIterator::SeekToLast() {
@@ -102,14 +81,14 @@ void MergedIterator::SeekToLast() {
     own_.to_last();
   else
     own_.seek_before(upper_);
-  settle_backward();
+  settle();
 }
 
 void MergedIterator::Seek(const rocksdb::Slice &target) {
   forward_ = true;
   base_->Seek(target);
   own_.seek(view(target) < lower_ ? std::string_view(lower_) : view(target));
-  settle_forward();
+  settle();
 }
 
 void MergedIterator::SeekForPrev(const rocksdb::Slice &target) {
@@ -119,7 +98,7 @@ void MergedIterator::SeekForPrev(const rocksdb::Slice &target) {
     own_.seek_before(upper_);
   else
     own_.seek_last(view(target));
-  settle_backward();
+  settle();
 }
 
 void MergedIterator::turn_forward() {
@@ -143,20 +122,20 @@ void MergedIterator::Next() {
   if (!forward_) {
     turn_forward();
   } else {
-    if (current_ == Current::kBase || equal_) base_->Next();
-    if (current_ == Current::kOwn) own_.next();
+    if (current_ == Current::kBase || equal_) step_base();
+    if (current_ == Current::kOwn) step_own();
   }
-  settle_forward();
+  settle();
 }
 
 void MergedIterator::Prev() {
   if (forward_) {
     turn_backward();
   } else {
-    if (current_ == Current::kBase || equal_) base_->Prev();
-    if (current_ == Current::kOwn) own_.prev();
+    if (current_ == Current::kBase || equal_) step_base();
+    if (current_ == Current::kOwn) step_own();
   }
-  settle_backward();
+  settle();
 }
 
 }  // namespace atoll::txn

@@ -33,8 +33,9 @@ class MergedIterator final : public rocksdb::Iterator {
 
   bool own_valid() const;  // and within the bounds
   std::string_view base_key() const;
-  void settle_forward();
-  void settle_backward();
+  void step_base();
+  void step_own();
+  void settle();
   void turn_forward();   // both sides behind the current key
   void turn_backward();  // both sides in front of it
 
