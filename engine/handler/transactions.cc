@@ -9,6 +9,9 @@
 #include <mysqld.h>
 #include <sys/stat.h>
 
+#include <utility>
+
+#include "handler/coordinator_log.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/session.h"
@@ -145,6 +148,8 @@ void roll_back_undecided() {
 // Called repeatedly until it returns less than `length`: each call starts after what the former returned.
 int recover(handlerton *, XID *xids, uint length) {
   static size_t cursor = 0;
+  static bool first_call = true;
+  if (std::exchange(first_call, false)) commit_decided_transactions();
   if (plugin::instance() == nullptr || length == 0) return 0;
   if (cursor == 0) roll_back_undecided();
   const std::vector<std::string> all = plugin::instance()->transactions->prepared_xids();

@@ -7,6 +7,7 @@
 #include "plugin/instance.h"
 #include "plugin/plugin.h"
 
+#include "handler/coordinator_log.h"
 #include "handler/handlerton.h"
 #include "plugin/sysvars.h"
 
@@ -31,6 +32,7 @@ int init_engine(void *engine) {
   handler::fill_handlerton(hton);
   warn_about_late_loading();
   (void)start_instance(hton);  // logged and kept for ready(): the server starts in any case
+  if (!mysqld_server_started) handler::commit_decided_transactions();
   return 0;
 }
 
