@@ -257,6 +257,9 @@ Status BulkLoadImpl::ingest() {
   argument.options.link_files = true;  // the file system binds the staged object to the new file number
   argument.options.failed_move_fall_back_to_copy = false;
   argument.options.write_global_seqno = false;
+  // A number of its own would hide the load from older snapshots, and cost that much: files of the last level
+  // with a number are compacted again when the snapshots have gone. The caller keeps such readers away.
+  argument.options.snapshot_consistency = false;
   argument.options.fill_cache = false;
   const rocksdb::Status status = settings_.db->IngestExternalFiles({argument});
   if (!status.ok()) return from_rocksdb(status).with("taking in the files of a bulk load");

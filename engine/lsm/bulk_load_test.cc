@@ -216,6 +216,24 @@ TEST_F(BulkLoadTest, an_upload_that_fails_fails_the_load) {
   expect_no_litter();
 }
 
+// RocksDB compacts a file of the last level that has a sequence number as soon as no snapshot needs the
+// number.
+TEST_F(BulkLoadTest, a_load_beside_a_snapshot_is_written_once) {
+  rocksdb::DB *db = database_->db(Side::kMain);
+  ASSERT_ATOLL_OK(database_.put(family_, test_key(1), "before"));
+  const rocksdb::Snapshot *snapshot = db->GetSnapshot();
+  auto load = database_->bulk_load(family_, kZstd);
+  const size_t rows = load->add_stream(true, nullptr);
+  for (uint64_t i = 10; i < 20; i++) ASSERT_ATOLL_OK(load->add(rows, test_key(i), "v"));
+  ASSERT_ATOLL_OK(load->finish(nullptr));
+  db->ReleaseSnapshot(snapshot);
+  EXPECT_EQ(database_.count(family_), 11);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db->GetLiveFilesMetaData(&files);
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].largest_seqno, 0u);
+}
+
 TEST_F(BulkLoadTest, a_failed_ingestion_leaves_neither_rows_nor_files) {
   database_.store()->fail = [](const std::string &call) {
     return call.starts_with("bind ") ? Code::kUnavailable : Code::kOk;

@@ -59,8 +59,9 @@ enum class StreamKind {
 constexpr size_t kStreamKinds = 3;
 
 // Sorted bulk ingestion into one family: the way of ALTER and index builds. Each byte is written once
-// locally, uploaded as soon as its file is complete, and becomes visible in one step. Litter is removed by
-// the destructor. One thread adds to one stream; different streams may be fed by different threads.
+// locally, uploaded as soon as its file is complete, and becomes visible in one step: to older snapshots too,
+// whose readers the caller keeps away (IndexDef::readable_from). Litter is removed by the destructor. One
+// thread adds to one stream; different streams may be fed by different threads.
 class BulkLoad {
  public:
   virtual ~BulkLoad() = default;
