@@ -1,7 +1,9 @@
-// Numbers for SHOW STATUS and SHOW ENGINE ATOLL STATUS.
+// What SHOW STATUS, SHOW ENGINE ATOLL STATUS and INFORMATION_SCHEMA say of the databases.
 #include <rocksdb/statistics.h>
 
+#include <algorithm>
 #include <sstream>
+#include <unordered_map>
 
 #include "lsm/database_impl.h"
 
@@ -51,6 +53,23 @@ std::vector<std::pair<std::string, uint64_t>> DatabaseImpl::counters() {
       {"families_pooled", families_->pooled()},
       {"ranges_to_reclaim", reclaim_->pending()},
   };
+}
+
+std::vector<TableFile> DatabaseImpl::table_files() {
+  std::unordered_map<std::string, uint32_t> ids;
+  for (const FamilyImpl *family : families_->live()) ids[family->name()] = family->id();
+  std::vector<rocksdb::LiveFileMetaData> live;
+  base(Side::kMain)->GetLiveFilesMetaData(&live);
+  std::vector<TableFile> files;
+  for (rocksdb::LiveFileMetaData &file : live) {
+    const auto family = ids.find(file.column_family_name);
+    if (family == ids.end()) continue;  // dropped
+    files.push_back({file.file_number, family->second, file.level, file.num_entries, file.num_deletions,
+                     std::move(file.smallestkey), std::move(file.largestkey)});
+  }
+  std::sort(files.begin(), files.end(),
+            [](const TableFile &a, const TableFile &b) { return a.number < b.number; });
+  return files;
 }
 
 std::string DatabaseImpl::describe() {

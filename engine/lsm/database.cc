@@ -45,7 +45,8 @@ Status Database::open(const DatabaseOptions &options, std::unique_ptr<Database> 
 DatabaseImpl::DatabaseImpl(const DatabaseOptions &options)
     : options_(options),
       parts_(make_shared_parts(options)),
-      errors_(std::make_shared<ErrorWatch>(options.log)) {}
+      errors_(std::make_shared<ErrorWatch>(options.log)),
+      compactions_(std::make_shared<CompactionLog>()) {}
 
 DatabaseImpl::~DatabaseImpl() { close(); }
 
@@ -83,7 +84,7 @@ Status DatabaseImpl::open_main() {
   rocksdb::DBOptions db_options = main_database_options(options_, parts_);
   db_options.env = env_.get();
   db_options.info_log = make_info_log(options_.local_dir);
-  db_options.listeners.push_back(errors_);
+  db_options.listeners = {errors_, compactions_};
   std::vector<std::string> names;
   ATOLL_RETURN_IF_ERROR(list_families(db_options, &names));
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;

@@ -90,6 +90,30 @@ struct RangeEstimate {
   uint64_t entries = 0;  // estimated
 };
 
+// A table file of the main database.
+struct TableFile {
+  uint64_t number = 0;
+  uint32_t family_id = 0;
+  int level = 0;
+  uint64_t entries = 0;
+  uint64_t deletions = 0;
+  std::string smallest_key, largest_key;
+};
+
+// A compaction of the main database that runs or has ended since the start of the server.
+struct Compaction {
+  enum class State : uint8_t { kRunning, kDone, kFailed };
+  int job = 0;
+  uint32_t family_id = 0;
+  State state = State::kRunning;
+  std::string reason;  // RocksDB's word for it
+  int input_level = 0, output_level = 0;
+  uint64_t input_files = 0, output_files = 0;
+  uint64_t input_bytes = 0, output_bytes = 0;  // 0 while it runs
+  uint64_t started_us = 0;                     // since 1970
+  uint64_t took_us = 0;                        // 0 while it runs
+};
+
 class Database {
  public:
   virtual ~Database() = default;
@@ -130,7 +154,9 @@ class Database {
   virtual void set_block_cache_bytes(uint64_t bytes) = 0;
   // name/value pairs for SHOW STATUS (memtable bytes, stalls, compaction debt, WAL syncs, ...).
   virtual std::vector<std::pair<std::string, uint64_t>> counters() = 0;
-  virtual std::string describe() = 0;  // for SHOW ENGINE ATOLL STATUS
+  virtual std::vector<TableFile> table_files() = 0;   // by number
+  virtual std::vector<Compaction> compactions() = 0;  // oldest first, some hundred
+  virtual std::string describe() = 0;                 // for SHOW ENGINE ATOLL STATUS
 
   // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
   virtual Status shut_down() = 0;

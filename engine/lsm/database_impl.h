@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 
+#include "lsm/compaction_log.h"
 #include "lsm/database.h"
 #include "lsm/error_watch.h"
 #include "lsm/families.h"
@@ -45,6 +46,8 @@ class DatabaseImpl final : public Database {
   Status background_error() override;
   void set_block_cache_bytes(uint64_t bytes) override;
   std::vector<std::pair<std::string, uint64_t>> counters() override;
+  std::vector<TableFile> table_files() override;
+  std::vector<Compaction> compactions() override { return compactions_->list(); }
   std::string describe() override;
   Status shut_down() override;
 
@@ -66,6 +69,7 @@ class DatabaseImpl final : public Database {
   DatabaseOptions options_;
   SharedParts parts_;
   std::shared_ptr<ErrorWatch> errors_;
+  std::shared_ptr<CompactionLog> compactions_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::TransactionDB> main_;
   std::unique_ptr<rocksdb::TransactionDB> temp_;

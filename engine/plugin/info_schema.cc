@@ -70,7 +70,30 @@ ST_FIELD_INFO locks[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
                          CEnd()};
 
 ST_FIELD_INFO files[] = {Column("FILE_NUMBER", Show::ULonglong(), NOT_NULL),
-                         Column("BYTES", Show::ULonglong(), NOT_NULL), CEnd()};
+                         Column("BYTES", Show::ULonglong(), NOT_NULL),
+                         Column("TABLE_SCHEMA", Varchar(NAME_LEN), NULLABLE),
+                         Column("TABLE_NAME", Varchar(NAME_LEN), NULLABLE),
+                         Column("FAMILY_ID", Show::ULonglong(), NULLABLE),
+                         Column("LEVEL", Show::ULonglong(), NULLABLE),
+                         Column("ENTRIES", Show::ULonglong(), NULLABLE),
+                         Column("DELETIONS", Show::ULonglong(), NULLABLE),
+                         CEnd()};
+
+ST_FIELD_INFO compactions[] = {Column("JOB", Show::ULonglong(), NOT_NULL),
+                               Column("STATE", Varchar(7), NOT_NULL),
+                               Column("TABLE_SCHEMA", Varchar(NAME_LEN), NULLABLE),
+                               Column("TABLE_NAME", Varchar(NAME_LEN), NULLABLE),
+                               Column("FAMILY_ID", Show::ULonglong(), NOT_NULL),
+                               Column("REASON", Varchar(40), NOT_NULL),
+                               Column("INPUT_LEVEL", Show::ULonglong(), NOT_NULL),
+                               Column("OUTPUT_LEVEL", Show::ULonglong(), NOT_NULL),
+                               Column("INPUT_FILES", Show::ULonglong(), NOT_NULL),
+                               Column("OUTPUT_FILES", Show::ULonglong(), NOT_NULL),
+                               Column("INPUT_BYTES", Show::ULonglong(), NOT_NULL),
+                               Column("OUTPUT_BYTES", Show::ULonglong(), NOT_NULL),
+                               Column("STARTED", Show::Datetime(6), NOT_NULL),
+                               Column("TOOK_MS", Show::ULonglong(), NOT_NULL),
+                               CEnd()};
 }  // namespace columns
 
 // Fills one row field by field.
@@ -92,6 +115,9 @@ class Row {
     char decoded[NAME_LEN + 1];
     const uint length = filename_to_tablename(file_name.c_str(), decoded, sizeof(decoded), true);
     return text({decoded, length});
+  }
+  Row &names_of(const catalog::TableDef *table) {
+    return table == nullptr ? null().null() : name(table->database).name(table->name);
   }
   Row &yes_no(bool value) { return text(value ? "YES" : "NO"); }
   Row &null() {
@@ -212,6 +238,16 @@ class KeyOwners {
     const auto found = owners_.find({family_id, big_endian(key.substr(0, 4))});
     return found == owners_.end() ? nullptr : found->second;
   }
+  // The only table of a family; nullptr for the shared family and the catalog.
+  catalog::TablePtr sole_table(uint32_t family_id) const {
+    const auto found = owners_.find({family_id, 0});
+    return found == owners_.end() || !found->second->own_family ? nullptr : found->second;
+  }
+  // The table whose keys alone are in the file; nullptr when several share it.
+  catalog::TablePtr table(const lsm::TableFile &file) const {
+    const catalog::TablePtr first = table(file.family_id, file.smallest_key);
+    return first == table(file.family_id, file.largest_key) ? first : nullptr;
+  }
   static std::string_view index_name(const catalog::TableDef &table, std::string_view key) {
     if (key.size() < 6) return "";
     for (const catalog::IndexDef &index : table.indexes)
@@ -263,13 +299,51 @@ int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
 
 int fill_files(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
-  std::vector<std::pair<uint64_t, uint64_t>> files;
-  atoll_store_list_files(instance()->store, &files, [](void *context, uint64_t number, uint64_t size) {
-    static_cast<std::vector<std::pair<uint64_t, uint64_t>> *>(context)->emplace_back(number, size);
+  Instance *running = instance();
+  std::map<uint64_t, uint64_t> sizes;
+  atoll_store_list_files(running->store, &sizes, [](void *context, uint64_t number, uint64_t size) {
+    static_cast<std::map<uint64_t, uint64_t> *>(context)->emplace(number, size);
   });
-  for (const auto &[number, size] : files) {
+  std::map<uint64_t, lsm::TableFile> live;
+  for (lsm::TableFile &file : running->database->table_files()) live.emplace(file.number, std::move(file));
+  const KeyOwners owners(*running->catalog);
+  for (const auto &[number, size] : sizes) {
     Row row(thd, list->table);
     row.number(number).number(size);
+    if (const auto found = live.find(number); found != live.end()) {
+      const lsm::TableFile &file = found->second;
+      row.names_of(owners.table(file).get()).number(file.family_id).number(static_cast<uint64_t>(file.level));
+      row.number(file.entries).number(file.deletions);
+    } else {
+      row.null().null().null().null().null().null();  // on its way in or out
+    }
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
+const char *state_name(lsm::Compaction::State state) {
+  switch (state) {
+    case lsm::Compaction::State::kRunning:
+      return "running";
+    case lsm::Compaction::State::kDone:
+      return "done";
+    case lsm::Compaction::State::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+int fill_compactions(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  const KeyOwners owners(*instance()->catalog);
+  for (const lsm::Compaction &each : instance()->database->compactions()) {
+    Row row(thd, list->table);
+    row.number(static_cast<uint64_t>(each.job)).text(state_name(each.state));
+    row.names_of(owners.sole_table(each.family_id).get()).number(each.family_id).text(each.reason);
+    row.number(static_cast<uint64_t>(each.input_level)).number(static_cast<uint64_t>(each.output_level));
+    row.number(each.input_files).number(each.output_files).number(each.input_bytes).number(each.output_bytes);
+    row.time_us(each.started_us).number(each.took_us / 1000);
     if (!row.store()) return 1;
   }
   return 0;
@@ -291,5 +365,8 @@ int init_transactions_view(void *schema_table) {
 }
 int init_locks_view(void *schema_table) { return init_view(schema_table, columns::locks, fill_locks); }
 int init_files_view(void *schema_table) { return init_view(schema_table, columns::files, fill_files); }
+int init_compactions_view(void *schema_table) {
+  return init_view(schema_table, columns::compactions, fill_compactions);
+}
 
 }  // namespace atoll::plugin

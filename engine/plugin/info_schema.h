@@ -11,5 +11,6 @@ int init_indexes_view(void *schema_table);
 int init_transactions_view(void *schema_table);
 int init_locks_view(void *schema_table);
 int init_files_view(void *schema_table);
+int init_compactions_view(void *schema_table);
 
 }  // namespace atoll::plugin

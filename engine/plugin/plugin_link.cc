@@ -59,6 +59,11 @@ maria_declare_plugin(atoll)
   MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_FILES", kAuthor,
   "Table files of the ATOLL engine, each an object in the bucket", PLUGIN_LICENSE_GPL,
   ours::init_files_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_COMPACTIONS", kAuthor,
+  "Compactions of the ATOLL engine's table files, running and recent", PLUGIN_LICENSE_GPL,
+  ours::init_compactions_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
 }
 maria_declare_plugin_end;
 // clang-format on

@@ -1,0 +1,52 @@
+#include "lsm/compaction_log.h"
+
+#include <rocksdb/compaction_job_stats.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace atoll::lsm {
+namespace {
+
+constexpr size_t kKeptMax = 200;
+
+uint64_t now_us() {
+  using std::chrono::duration_cast;
+  return static_cast<uint64_t>(
+      duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+std::vector<Compaction> CompactionLog::list() const {
+  std::lock_guard lock(mutex_);
+  return {compactions_.begin(), compactions_.end()};
+}
+
+void CompactionLog::OnCompactionBegin(rocksdb::DB * /*db*/, const rocksdb::CompactionJobInfo &job) {
+  Compaction compaction;
+  compaction.job = job.job_id;
+  compaction.family_id = job.cf_id;
+  compaction.reason = rocksdb::GetCompactionReasonString(job.compaction_reason);
+  compaction.input_level = job.base_input_level;
+  compaction.output_level = job.output_level;
+  compaction.input_files = job.input_files.size();
+  compaction.started_us = now_us();
+  std::lock_guard lock(mutex_);
+  compactions_.push_back(std::move(compaction));
+  if (compactions_.size() > kKeptMax) compactions_.pop_front();
+}
+
+void CompactionLog::OnCompactionCompleted(rocksdb::DB * /*db*/, const rocksdb::CompactionJobInfo &job) {
+  std::lock_guard lock(mutex_);
+  const auto found = std::find_if(compactions_.rbegin(), compactions_.rend(),
+                                  [&](const Compaction &each) { return each.job == job.job_id; });
+  if (found == compactions_.rend()) return;
+  found->state = job.status.ok() ? Compaction::State::kDone : Compaction::State::kFailed;
+  found->input_bytes = job.stats.total_input_bytes;
+  found->output_bytes = job.stats.total_output_bytes;
+  found->output_files = job.output_files.size();
+  found->took_us = job.stats.elapsed_micros;
+}
+
+}  // namespace atoll::lsm
