@@ -287,7 +287,7 @@ int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
       row.null().null().null();  // a TEMPORARY table, or one dropped meanwhile
     }
     row.text(hex(lock.key));
-    lock.kind == txn::LockKind::kRange ? row.text(hex(lock.key_end)) : row.null();
+    lock.key_end.empty() ? row.null() : row.text(hex(lock.key_end));
     row.text(lock.mode_name());
     row.text(lock.waiting ? "waiting" : "granted")
         .number(lock.waited_ms)

@@ -120,6 +120,7 @@ Status open_database(const Settings &settings, Instance *instance) {
   instance->transactions->set_wal_position(
       [store = instance->store] { return atoll_store_wal_position(store); });
   instance->transactions->set_write_bytes_max(transaction_bytes_max());
+  instance->transactions->set_transaction_memory(transaction_memory_bytes());
   handler::watch_lock_waits(instance->transactions->locks());
   return catalog::Catalog::open(instance->database.get(), &instance->catalog);
 }

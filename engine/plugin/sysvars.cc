@@ -29,7 +29,7 @@ const char *compression_names[] = {"none", "lz4", "zstd", "zlib", nullptr};
 TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names, nullptr};
 
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value;
-unsigned long long cache_size_value, block_cache_size_value, lag_max_bytes_value;
+unsigned long long cache_size_value, block_cache_size_value, lag_max_bytes_value, transaction_memory_value;
 unsigned long durability_value, compression_value;
 unsigned int lag_max_ms_value, lag_wait_timeout_value, request_timeout_value, flush_log_value,
     compression_level_value;
@@ -65,6 +65,11 @@ void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void
 void update_block_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
   if (instance() != nullptr) instance()->database->set_block_cache_bytes(block_cache_bytes());
+}
+
+void update_transaction_memory(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
+  if (instance() != nullptr) instance()->transactions->set_transaction_memory(transaction_memory_bytes());
 }
 
 void update_durability(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -148,6 +153,11 @@ MYSQL_SYSVAR_ULONGLONG(
     block_cache_size, block_cache_size_value, PLUGIN_VAR_RQCMDARG,
     "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, at most 1 GiB", nullptr,
     update_block_cache_size, default_block_cache_size(), 8 * kMiB, 1ULL << 44, kMiB);
+MYSQL_SYSVAR_ULONGLONG(transaction_memory, transaction_memory_value, PLUGIN_VAR_RQCMDARG,
+                       "Bytes of memory for what one transaction has locked. Beyond a quarter of it, row "
+                       "locks become locks on ranges "
+                       "of rows, which may have more rows in them",
+                       nullptr, update_transaction_memory, 64 * kMiB, kMiB, 1024 * kGiB, kMiB);
 MYSQL_SYSVAR_ENUM(compression, compression_value, PLUGIN_VAR_RQCMDARG,
                   "Compression of tables created without the COMPRESSION option: none, lz4, zstd or zlib",
                   nullptr, nullptr, static_cast<unsigned long>(lsm::Algorithm::kZstd), &compression_typelib);
@@ -189,6 +199,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(read_only),
                                  MYSQL_SYSVAR(cache_size),
                                  MYSQL_SYSVAR(block_cache_size),
+                                 MYSQL_SYSVAR(transaction_memory),
                                  MYSQL_SYSVAR(compression),
                                  MYSQL_SYSVAR(compression_level),
                                  MYSQL_SYSVAR(lock_wait_timeout),
@@ -259,6 +270,7 @@ std::string bucket_beside_databases(const Settings &settings) {
 
 uint64_t cache_bytes() { return cache_size_value; }
 uint64_t block_cache_bytes() { return block_cache_size_value; }
+uint64_t transaction_memory_bytes() { return transaction_memory_value; }
 uint8_t durability() { return static_cast<uint8_t>(durability_value); }
 uint32_t lag_ms_max() { return lag_max_ms_value; }
 uint64_t lag_bytes_max() { return lag_max_bytes_value; }

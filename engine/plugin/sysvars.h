@@ -33,6 +33,7 @@ std::string bucket_beside_databases(const Settings &settings);
 // Current values, in the units of the layers below.
 uint64_t cache_bytes();
 uint64_t block_cache_bytes();
+uint64_t transaction_memory_bytes();
 uint8_t durability();  // ATOLL_DURABILITY_*
 uint32_t lag_ms_max();
 uint64_t lag_bytes_max();

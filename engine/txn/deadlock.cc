@@ -3,8 +3,9 @@
 // Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the
 // last of them to start waiting searches when all others are queued, because starts are serialised by the
 // graph mutex. Why it finds no false ones: see I1 in lock_table_impl.h; every edge seen was there when the
-// search began, and a waiting owner releases nothing. A range granted later can give a waiting insert one
-// more owner to wait for, but that one is running; when it starts to wait, it searches.
+// search began, and a waiting owner releases nothing. A range granted later, or row locks exchanged for row
+// ranges, can give a waiter one more owner to wait for, but that one is running; when it starts to wait, it
+// searches.
 
 #include <algorithm>
 
@@ -70,9 +71,9 @@ bool LockTable::Impl::fail_victim(Request *victim) {
 bool LockTable::Impl::break_cycles(Request *request) {
   while (Request *last = find_cycle(request)) {
     Request *victim = request;
-    size_t fewest = request->owner->held_count.load(std::memory_order_relaxed);
+    size_t fewest = held_in_all(*request->owner);
     for (Request *r = last; r != request; r = r->reached_from) {
-      const size_t held = r->owner->held_count.load(std::memory_order_relaxed);
+      const size_t held = held_in_all(*r->owner);
       if (held < fewest) {
         fewest = held;
         victim = r;
@@ -97,8 +98,8 @@ std::string LockTable::Impl::describe_cycle(Request *start, Request *last, Reque
     const Request &r = *cycle[i];
     const Request &blocker = *cycle[(i + 1) % cycle.size()];
     text += "transaction " + std::to_string(r.owner->transaction_id) + " (" +
-            std::to_string(r.owner->held_count.load(std::memory_order_relaxed)) + " locks) waits for " +
-            (r.slot != nullptr                ? "insert into a locked range"
+            std::to_string(held_in_all(*r.owner)) + " locks) waits for " +
+            (r.is_insert                      ? "insert into a locked range"
              : r.mode == LockMode::kExclusive ? "X"
                                               : "S") +
             (r.upgrade ? " (upgrade)" : "") + " on family " + std::to_string(r.key.family_id) + " key " +

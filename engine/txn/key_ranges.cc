@@ -7,7 +7,7 @@
 
 namespace atoll::txn {
 
-void KeyRanges::add(std::string_view lower, std::string_view upper) {
+void KeyRanges::add(std::string_view lower, std::string_view upper, size_t ranges_max) {
   if (lower >= upper) return;
   auto it = ranges_.upper_bound(lower);
   if (it != ranges_.begin() && std::prev(it)->second >= lower) {
@@ -18,7 +18,7 @@ void KeyRanges::add(std::string_view lower, std::string_view upper) {
     it = ranges_.emplace_hint(it, lower, upper);
   }
   join_with_followers(it);
-  if (ranges_.size() > kRangesMax) halve();
+  if (ranges_.size() > ranges_max) halve();
 }
 
 void KeyRanges::join_with_followers(Map::iterator it) {

@@ -1,6 +1,6 @@
 // A set of keys as disjoint ranges [lower, upper) in byte order: what one transaction protects in one index.
 //
-// The memory is bounded: beyond kRangesMax ranges neighbours are joined over the keys between them. The set
+// The memory is bounded: beyond ranges_max ranges neighbours are joined over the keys between them. The set
 // only ever grows by that, so it protects too much, never too little.
 #pragma once
 
@@ -16,7 +16,7 @@ class KeyRanges {
   static constexpr size_t kRangesMax = 4096;  // about 600 KB with keys of 30 bytes
 
   // Requires: both not empty. lower >= upper: adds nothing.
-  void add(std::string_view lower, std::string_view upper);
+  void add(std::string_view lower, std::string_view upper, size_t ranges_max = kRangesMax);
   bool contains(std::string_view key) const;
   size_t size() const { return ranges_.size(); }
 

@@ -42,21 +42,25 @@ void list_lock(const Lock &lock, Clock::time_point now, std::vector<LockInfo> *o
 }
 
 void list_slot(const RangeSlot &slot, Clock::time_point now, std::vector<LockInfo> *out) {
-  constexpr auto kX = LockMode::kExclusive;
   std::lock_guard<std::mutex> guard(slot.mutex);
   for (const auto &hold : slot.holds) {
     const uint64_t id = hold->owner->transaction_id;
     hold->ranges.each([&](const std::string &lower, const std::string &upper) {
       out->push_back({id, hold->family_id, LockKind::kRange, lower, upper, LockMode::kShared, false, 0, 0});
     });
+    for (const LockMode mode : {LockMode::kShared, LockMode::kExclusive}) {
+      hold->rows[static_cast<size_t>(mode)].each([&](const std::string &lower, const std::string &upper) {
+        out->push_back({id, hold->family_id, LockKind::kRow, lower, upper, mode, false, 0, 0});
+      });
+    }
   }
   for (const Request *r = slot.queue_head; r != nullptr; r = r->next) {
     LockInfo info{r->owner->transaction_id,
                   r->key.family_id,
-                  LockKind::kInsert,
+                  r->is_insert ? LockKind::kInsert : LockKind::kRow,
                   std::string(r->key.key),
                   "",
-                  kX,
+                  r->mode,
                   true,
                   0,
                   0};

@@ -1,4 +1,5 @@
-// Row locks, their holders and their queues. Range locks are in range_lock.cc, waiting is in lock_wait.cc,
+// Row locks, their holders and their queues. Range locks are in range_lock.cc, row ranges in row_range.cc,
+// waiting is in lock_wait.cc,
 // the search for deadlocks in deadlock.cc, the data structures and the order of mutexes in lock_table_impl.h.
 //
 // The common case, a free lock, costs one shard mutex, one allocation and one hash lookup. Only who must
@@ -7,6 +8,7 @@
 #include "txn/lock_table.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -93,18 +95,6 @@ void count_taken(Grant *grant) {
   if (grant->taken != kTakenMax) ++grant->taken;
 }
 
-void remove_grant(Grant *grant) {
-  Lock *lock = grant->lock;
-  if (grant == &lock->first) {
-    grant->owner = nullptr;
-    return;
-  }
-  Grant **link = &lock->first.next;
-  while (*link != grant) link = &(*link)->next;
-  *link = grant->next;
-  delete grant;
-}
-
 bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mode) {
   for (const Grant *g = &lock->first; g != nullptr; g = g->next) {
     if (g->owner != nullptr && g->owner != owner && !compatible(g->mode, mode)) return false;
@@ -163,11 +153,11 @@ void compact_held(LockOwner::State *owner) {
   owner->immune = immune;
 }
 
-void remove_held(LockOwner::State *owner, uint32_t index) {
-  owner->held[index] = nullptr;
-  while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
-  const size_t count = owner->held_count.fetch_sub(1, std::memory_order_relaxed) - 1;
-  if (owner->held.size() > 2 * count + 64) compact_held(owner);
+// The owner has the row lock already as it asks for.
+bool holds_row(const Shard &shard, const Request &request) {
+  Lock *lock = find(shard, request.key, request.hash);
+  const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
+  return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
 }
 
 // Waiters look at their blockers again, because one came in front of them.
@@ -178,6 +168,26 @@ void wake_queue(Lock *lock, const Request *except) {
 }
 
 }  // namespace
+
+void remove_grant(Grant *grant) {
+  Lock *lock = grant->lock;
+  if (grant == &lock->first) {
+    grant->owner = nullptr;
+    return;
+  }
+  Grant **link = &lock->first.next;
+  while (*link != grant) link = &(*link)->next;
+  *link = grant->next;
+  delete grant;
+}
+
+// After places in owner->held were emptied.
+void trim_held(LockOwner::State *owner) {
+  while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
+  owner->immune = std::min(owner->immune, owner->held.size());
+  const size_t count = owner->held_count.load(std::memory_order_relaxed);
+  if (owner->held.size() > 2 * count + 64) compact_held(owner);
+}
 
 void dequeue(Request *request) {
   Request *&head = request->slot != nullptr ? request->slot->queue_head : request->lock->queue_head;
@@ -227,7 +237,7 @@ LockOwner::LockOwner(uint64_t transaction_id, void *user) : state_(std::make_uni
 LockOwner::~LockOwner() { await_no_pins(state_.get()); }
 uint64_t LockOwner::transaction_id() const { return state_->transaction_id; }
 void *LockOwner::user() const { return state_->user.load(); }
-size_t LockOwner::locks_held() const { return state_->held_count.load(std::memory_order_relaxed); }
+size_t LockOwner::locks_held() const { return held_in_all(*state_); }
 
 void LockOwner::set_user(void *user) {
   // Who pins first sees the old user and is waited for; who pins later sees the new one.
@@ -261,44 +271,115 @@ LockTable::~LockTable() {
 
 void LockTable::set_before_wait(BeforeWait callback) { impl_->before_wait = std::move(callback); }
 
+void LockTable::set_row_locks_max(size_t count, size_t ranges_max) {
+  impl_->row_ranges_max.store(ranges_max, std::memory_order_relaxed);
+  impl_->row_locks_max.store(count, std::memory_order_relaxed);
+}
+
 Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait,
                        bool *waited) {
   if (waited != nullptr) *waited = false;
-  LockOwner::State *state = owner->state_.get();
-  const uint32_t hash = hash_of(key);
-  Shard &shard = impl_->shard_of(hash);
-  {
-    std::lock_guard<std::mutex> guard(shard.mutex);
-    Lock *lock = find_or_create(&shard, key, hash);
-    bool is_new = false;
-    if (Grant *grant = try_grant(lock, state, mode, &is_new); grant != nullptr) {
-      if (is_new)
-        add_held(state, grant);
-      else if (lock->queue_head != nullptr && impl_->before_wait)
-        wake_queue(lock, nullptr);
-      return Status::Ok();
-    }
-  }
-  if (wait.timeout_ms == 0) return Status(Code::kLockTimeout, "the row is locked by another transaction");
-  if (waited != nullptr) *waited = true;
   Request request;
-  request.owner = state;
+  request.owner = owner->state_.get();
   request.key = key;
   request.mode = mode;
-  request.hash = hash;
-  return impl_->wait_for(&request, wait.timeout_ms);
+  request.hash = hash_of(key);
+  bool granted = false;
+  {
+    Shard &shard = impl_->shard_of(request.hash);
+    const RangeSlot &slot = impl_->slot_of(key);
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    const bool may_grant = slot.row_ranges.load() == 0 || holds_row(shard, request);
+    granted = may_grant && impl_->grant_now(&shard, request);
+  }
+  if (!granted) ATOLL_RETURN_IF_ERROR(impl_->lock_slowly(&request, wait, waited));
+  impl_->bound_row_locks(request.owner);
+  return Status::Ok();
 }
 
-bool LockTable::Impl::grant_or_enqueue(Request *request) {
-  Lock *lock = find_or_create(&shard_of(request->hash), request->key, request->hash);
-  bool is_new = false;
-  if (Grant *grant = try_grant(lock, request->owner, request->mode, &is_new); grant != nullptr) {
-    if (is_new) add_held(request->owner, grant);
-    return true;
+Status LockTable::lock_recovered(LockOwner *owner, const LockKey &key) {
+  Request request;
+  request.owner = owner->state_.get();
+  request.key = key;
+  request.mode = LockMode::kExclusive;
+  request.hash = hash_of(key);
+  {
+    Shard &shard = impl_->shard_of(request.hash);
+    std::lock_guard<std::mutex> guard(shard.mutex);
+    if (!impl_->grant_now(&shard, request)) return Status(Code::kLockTimeout, "the row is locked");
   }
+  impl_->bound_row_locks(request.owner);
+  return Status::Ok();
+}
+
+bool LockTable::Impl::grant_now(Shard *shard, const Request &request) {
+  Lock *lock = find_or_create(shard, request.key, request.hash);
+  bool is_new = false;
+  Grant *grant = try_grant(lock, request.owner, request.mode, &is_new);
+  if (grant == nullptr) return false;
+  if (is_new)
+    add_held(request.owner, grant);
+  else if (lock->queue_head != nullptr && before_wait)
+    wake_queue(lock, nullptr);
+  return true;
+}
+
+bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
+  RangeSlot &slot = slot_of(request->key);
+  std::lock_guard<std::mutex> slot_guard(slot.mutex);
+  if (!row_ranges_allow(slot, *request)) {
+    if (enqueue_it) {
+      request->slot = &slot;
+      enqueue_in_slot(request);
+    }
+    return false;
+  }
+  Shard &shard = shard_of(request->hash);
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  // A row range serves as a lock only where nobody has a row lock, or waits for one.
+  if (own_row_range_serves(slot, *request) && find(shard, request->key, request->hash) == nullptr)
+    return true;
+  if (grant_now(&shard, *request)) return true;
+  if (!enqueue_it) return false;
+  Lock *lock = find(shard, request->key, request->hash);
   enqueue(lock, request);
   if (request->upgrade && before_wait) wake_queue(lock, request);
   return false;
+}
+
+// Looks at row ranges and the row in turn until the lock is granted.
+Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool *waited) {
+  const auto began = Clock::now();
+  for (;;) {
+    if (grant_after_look(request, false)) break;
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
+    const auto spent_ms = static_cast<uint64_t>(spent.count());
+    if (spent_ms >= wait.timeout_ms) {
+      return Status(Code::kLockTimeout, "the row is locked by another transaction");
+    }
+    if (waited != nullptr) *waited = true;
+    ATOLL_RETURN_IF_ERROR(wait_for(request, wait.timeout_ms - spent_ms));
+    if (request->slot == nullptr) break;
+    // No row range is in the way any more, or so it was a moment ago.
+    request->slot = nullptr;
+    request->state = RequestState::kWaiting;
+  }
+  pin_exchanged(*request);
+  return Status::Ok();
+}
+
+// A lock() of this key may have become part of a row range, which is never taken back; so what was locked on
+// top of it, in a stronger mode perhaps, must not be taken back alone.
+void LockTable::Impl::pin_exchanged(const Request &request) {
+  const RangeSlot &slot = slot_of(request.key);
+  Shard &shard = shard_of(request.hash);
+  std::lock_guard<std::mutex> slot_guard(slot.mutex);
+  Request any = request;
+  any.mode = LockMode::kShared;
+  if (!own_row_range_serves(slot, any)) return;
+  std::lock_guard<std::mutex> guard(shard.mutex);
+  Lock *lock = find(shard, request.key, request.hash);
+  if (Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner)) own->taken = kTakenMax;
 }
 
 bool LockTable::holds(LockOwner *owner, const LockKey &key, LockMode mode) const {
@@ -319,11 +400,12 @@ void LockTable::unlock(LockOwner *owner, const LockKey &key) {
   Grant *grant = lock == nullptr ? nullptr : find_grant(lock, state);
   if (grant == nullptr || grant->index < state->immune || grant->taken == kTakenMax) return;
   if (--grant->taken > 0) return;
-  const uint32_t index = grant->index;
+  state->held[grant->index] = nullptr;
+  state->held_count.fetch_sub(1, std::memory_order_relaxed);
   remove_grant(grant);
   grant_waiters(lock);
   remove_if_unused(&shard, lock);
-  remove_held(state, index);
+  trim_held(state);
 }
 
 size_t LockTable::mark(LockOwner *owner) const {
@@ -346,6 +428,7 @@ void LockTable::unlock_all(LockOwner *owner) {
   state->held.clear();
   state->immune = 0;
   state->held_count.store(0, std::memory_order_relaxed);
+  state->exchanged.store(0, std::memory_order_relaxed);
   if (!state->ranges.empty()) impl_->release_ranges(state);
   await_no_pins(state);
 }

@@ -5,16 +5,22 @@
 // index: while it is held no other transaction may insert there. Range locks do not conflict with each other
 // nor with row locks; rows that are in a range are locked one by one.
 //
+// An owner of very many row locks exchanges them for a few "row ranges" (set_row_locks_max): a row range
+// stands for a row lock on each key in it that nobody else has a row lock on. It may reach over keys that the
+// owner never locked; so it locks too much, never too little.
+//
 // Invariants
 //   L1  A lock is granted only if compatible with every lock held and, first come first served, with
 //       every request waiting before it (an upgrade by a holder goes first).
 //   L2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
 //       owner in the cycle has fewer locks, then that one is the victim.
 //   L3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
+//   L5  An owner's row ranges and row locks together allow others no lock that its row locks alone, kept one
+//       by one, would not have allowed.
 //   L4  What lock_insert() writes lies in no range that another owner has locked by then, and a range is
 //       granted only up to what others wrote before and have not committed.
-// Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (L4), lock_stress_test.cc (L1 to
-//        L3 against a model), range_test.cc (L4 with threads).
+// Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (L4), row_range_test.cc (L5),
+//        lock_stress_test.cc (L1 to L3 and L5 against a model), range_test.cc (L4 with threads).
 #pragma once
 
 #include <atomic>
@@ -26,6 +32,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "txn/key_ranges.h"
 
 namespace atoll::txn {
 
@@ -56,7 +63,7 @@ class LockOwner {
   void *user() const;  // the handler's THD*, opaque here
   // Replaces the user pointer; returns when no BeforeWait callback can still see the old one.
   void set_user(void *user);
-  size_t locks_held() const;  // any thread
+  size_t locks_held() const;  // row locks, exchanged ones included; any thread
   // Exchanges everything, locks included. Requires: neither is waiting nor known to other threads by name.
   void swap(LockOwner &other);
 
@@ -74,7 +81,7 @@ struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   uint32_t family_id;
   LockKind kind;
   std::string key;
-  std::string key_end;  // of a range: the first key that is not in it
+  std::string key_end;  // of a range or a row range: the first key that is not in it
   LockMode mode;        // of a row lock
   bool waiting;
   uint64_t waited_ms;
@@ -99,7 +106,15 @@ class LockTable {
   // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
   Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited);
 
-  // True if `owner` holds `key` at least in `mode`.
+  // With more row locks than `count` an owner exchanges them for row ranges, at most `ranges_max` for each
+  // index and mode. Row locks that somebody waits for stay. 0: never. Any time.
+  void set_row_locks_max(size_t count, size_t ranges_max = KeyRanges::kRangesMax);
+
+  // Locks exclusively what a transaction found prepared at open has written. Two of those never wrote the
+  // same key, so row ranges are not looked at. Errors: kLockTimeout: somebody has a row lock on it.
+  Status lock_recovered(LockOwner *owner, const LockKey &key);
+
+  // True if `owner` has a row lock on `key` at least in `mode`; exchanged ones are not looked for.
   bool holds(LockOwner *owner, const LockKey &key, LockMode mode) const;
 
   // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when

@@ -1,8 +1,8 @@
 // The inside of the lock table: shared by lock_table.cc (row locks and their queues), range_lock.cc (range
-// locks), lock_wait.cc (waiting) and deadlock.cc (the graph).
+// locks), row_range.cc (row ranges), lock_wait.cc (waiting) and deadlock.cc (the graph).
 //
-// Mutexes, in the order they may be taken: graph mutex, one shard's or slot's mutex, one owner's wake mutex.
-// Invariants
+// Mutexes, in the order they may be taken: graph mutex, one slot's mutex, one shard's, one owner's wake
+// mutex. Invariants
 //   I1  An owner starts to wait, and ends its wait, only under the graph mutex. So while somebody
 //       searches for cycles the set of waiters only shrinks, and an owner whose `waiting` is set lives.
 //   I2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
@@ -10,6 +10,10 @@
 //   I3  A lock is in the table if and only if it has a holder or a waiter.
 //   I4  A slot's holds and queue change only under its mutex; its `count` is raised before a range is looked
 //       for obstacles and falls after the last one is gone.
+//   I5  Who grants a row lock, or enters its queue, has seen under its shard's mutex that there are no row
+//       ranges in the slot, or holds the slot's mutex too and has looked at them. A row lock is exchanged
+//       only while its queue is empty. So whoever is in the queue of a lock is stopped by no row range whose
+//       owner relies on it, and may be granted without another look.
 #pragma once
 
 #include <array>
@@ -22,7 +26,6 @@
 #include <string_view>
 #include <vector>
 
-#include "txn/key_ranges.h"
 #include "txn/lock_table.h"
 
 namespace atoll::txn {
@@ -48,9 +51,10 @@ enum class RequestState : uint8_t { kWaiting, kGranted, kDeadlock };
 struct Request {
   LockOwner::State *owner = nullptr;
   LockKey key;
-  Lock *lock = nullptr;       // of lock(), while queued
-  RangeSlot *slot = nullptr;  // of lock_insert()
-  Request *next = nullptr;    // towards the end of the queue
+  Lock *lock = nullptr;       // of lock(), while queued there
+  RangeSlot *slot = nullptr;  // of lock_insert(), and of lock() while it waits for row ranges
+  bool is_insert = false;
+  Request *next = nullptr;  // towards the end of the queue
   Request *prev = nullptr;
   Grant *grant = nullptr;  // the result, or the shared grant that is upgraded
   Clock::time_point since;
@@ -91,14 +95,19 @@ struct RangeHold {
   uint32_t family_id = 0;
   std::string index_start;
   KeyRanges ranges;
+  std::array<KeyRanges, 2> rows;  // row ranges, by LockMode
+
+  bool has_row_ranges() const { return rows[0].size() + rows[1].size() > 0; }
 };
 
 // The indexes with the same hash; see Impl::slot_of().
 struct alignas(64) RangeSlot {
   std::atomic<uint32_t> count{0};  // holds, and those about to be made
+  // Holds with row ranges. Raised before the row locks that are exchanged go, under their shards' mutexes.
+  std::atomic<uint32_t> row_ranges{0};
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
-  Request *queue_head = nullptr;  // lock_insert() calls, in no order that matters
+  Request *queue_head = nullptr;  // in no order that matters
 };
 
 struct LockOwner::State {
@@ -110,6 +119,7 @@ struct LockOwner::State {
   std::vector<Grant *> held;
   size_t immune = 0;  // held[0 .. immune) may not be released by unlock()
   std::atomic<size_t> held_count{0};
+  std::atomic<size_t> exchanged{0};  // row locks that have become row ranges
 
   std::vector<RangeHold *> ranges;  // the owner's thread only
 
@@ -133,6 +143,8 @@ struct LockTable::Impl {
   std::string last_deadlock_text;  // guarded by graph_mutex
   BeforeWait before_wait;
   std::atomic<uint64_t> deadlocks{0}, waits{0}, wait_us{0};
+  std::atomic<size_t> row_locks_max{0};  // 0: no limit
+  std::atomic<size_t> row_ranges_max{KeyRanges::kRangesMax};
 
   Shard &shard_of(uint32_t hash) const { return shards[hash % kShards]; }
 
@@ -141,9 +153,18 @@ struct LockTable::Impl {
     return request.slot != nullptr ? request.slot->mutex : shard_of(request.hash).mutex;
   }
 
-  // lock_table.cc and range_lock.cc. Require the mutex of the request. True: granted; false: queued.
-  bool grant_or_enqueue(Request *request);
+  // lock_table.cc. Requires: the shard's mutex, and I5. True: granted.
+  bool grant_now(Shard *shard, const Request &request);
+  Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
+  void pin_exchanged(const Request &request);
+  // Takes the mutexes that I5 asks for. True: granted; false: not, or queued.
+  bool grant_after_look(Request *request, bool enqueue_it);
+  // range_lock.cc. Requires: the slot's mutex. True: nobody is in the way; false: queued.
   bool pass_or_enqueue(Request *request);
+  // row_range.cc
+  void bound_row_locks(LockOwner::State *owner);
+  void exchange_row_locks(LockOwner::State *owner);
+  size_t exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted, size_t from);
   void release_ranges(LockOwner::State *owner);
 
   // lock_wait.cc. Waits for a request that could not be granted at once.
@@ -162,6 +183,10 @@ struct LockTable::Impl {
   std::string describe_cycle(Request *start, Request *last, Request *victim) const;
 };
 
+inline size_t held_in_all(const LockOwner::State &owner) {
+  return owner.held_count.load(std::memory_order_relaxed) + owner.exchanged.load(std::memory_order_relaxed);
+}
+
 inline bool compatible(LockMode a, LockMode b) { return a == LockMode::kShared && b == LockMode::kShared; }
 
 // Calls visit(owner) for each other owner with a range that has `key` in it. Requires: the slot's mutex.
@@ -175,11 +200,25 @@ void each_range_holder(const RangeSlot &slot, const LockOwner::State *owner, con
   }
 }
 
+// The same for each whose row ranges do not allow `request`.
+template <typename Visit>
+void each_row_range_holder(const RangeSlot &slot, const Request &request, const Visit &visit) {
+  for (const auto &hold : slot.holds) {
+    if (hold->owner == request.owner || hold->family_id != request.key.family_id) continue;
+    const auto &[shared, exclusive] = hold->rows;
+    if (exclusive.contains(request.key.key) ||
+        (request.mode == LockMode::kExclusive && shared.contains(request.key.key))) {
+      visit(hold->owner);
+    }
+  }
+}
+
 // Calls visit(owner) for each owner that `request` has to wait for: holders, then those in front of it.
 // Requires: the request's mutex. The last one visited of the queue is the front.
 template <typename Visit>
 void each_blocker(const Request &request, const Visit &visit) {
-  if (request.slot != nullptr) return each_range_holder(*request.slot, request.owner, request.key, visit);
+  if (request.is_insert) return each_range_holder(*request.slot, request.owner, request.key, visit);
+  if (request.slot != nullptr) return each_row_range_holder(*request.slot, request, visit);
   for (Grant *g = &request.lock->first; g != nullptr; g = g->next) {
     if (g->owner != nullptr && g->owner != request.owner && !compatible(g->mode, request.mode)) {
       visit(g->owner);
@@ -195,6 +234,19 @@ void dequeue(Request *request);  // or of the slot
 void grant_waiters(Lock *lock);  // grants from the front what can be granted, and wakes
 void remove_if_unused(Shard *shard, Lock *lock);
 void add_held(LockOwner::State *owner, Grant *grant);
+void remove_grant(Grant *grant);
+void trim_held(LockOwner::State *owner);
+
+// range_lock.cc. The owner's ranges in the index of `key`; nullptr: none. Both require the slot's mutex.
+RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key);
+RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key);  // the caller counts it
+bool has_blocker(const Request &request);
+void enqueue_in_slot(Request *request);
+void wake_waiting(const RangeSlot &slot);
+
+// row_range.cc. Require the slot's mutex.
+bool row_ranges_allow(const RangeSlot &slot, const Request &request);
+bool own_row_range_serves(const RangeSlot &slot, const Request &request);
 
 void wake(LockOwner::State *owner);  // any mutex but an owner's
 void await_no_pins(LockOwner::State *owner);

@@ -37,9 +37,11 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
       return false;
     }
   }
-  {
+  if (request->is_insert) {
     std::lock_guard<std::mutex> guard(mutex_of(*request));
-    if (request->slot != nullptr ? pass_or_enqueue(request) : grant_or_enqueue(request)) return false;
+    if (pass_or_enqueue(request)) return false;
+  } else if (grant_after_look(request, true)) {
+    return false;
   }
   owner->waiting = request;
   waits.fetch_add(1, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // Range locks: which keys of an index nobody else may insert, and the inserts that wait for that.
 //
 // A range waits for nobody: what stands in its way is cut off by the caller (Narrow), who waits for it as a
-// row lock and comes again. Only inserts wait here. So an insert that meets no range in its index costs one
-// atomic read, and a range costs one mutex.
+// row lock and comes again. Only inserts wait here, and row locks for row ranges (row_range.cc). So an insert
+// that meets no range in its index costs one atomic read, and a range costs one mutex.
 
 #include <algorithm>
 #include <chrono>
@@ -16,7 +16,20 @@ namespace {
 
 std::string_view index_start(const LockKey &key) { return key.key.substr(0, kIndexStartBytes); }
 
-// The owner's ranges in the index of `key`; nullptr: none. Requires: the slot's mutex.
+void grant_waiting(RangeSlot *slot) {
+  for (Request *request = slot->queue_head; request != nullptr;) {
+    Request *next = request->next;
+    if (!has_blocker(*request)) {
+      dequeue(request);
+      request->state = RequestState::kGranted;
+      wake(request->owner);
+    }
+    request = next;
+  }
+}
+
+}  // namespace
+
 RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key) {
   for (const auto &hold : slot.holds) {
     if (hold->owner == owner && hold->family_id == key.family_id && hold->index_start == index_start(key)) {
@@ -43,23 +56,15 @@ bool has_blocker(const Request &request) {
   return found;
 }
 
-void grant_inserts(RangeSlot *slot) {
-  for (Request *request = slot->queue_head; request != nullptr;) {
-    Request *next = request->next;
-    if (!has_blocker(*request)) {
-      dequeue(request);
-      request->state = RequestState::kGranted;
-      wake(request->owner);
-    }
-    request = next;
-  }
-}
-
-void wake_inserts(const RangeSlot &slot) {
+void wake_waiting(const RangeSlot &slot) {
   for (Request *r = slot.queue_head; r != nullptr; r = r->next) wake(r->owner);
 }
 
-}  // namespace
+void enqueue_in_slot(Request *request) {
+  request->next = request->slot->queue_head;
+  if (request->next != nullptr) request->next->prev = request;
+  request->slot->queue_head = request;
+}
 
 RangeSlot &LockTable::Impl::slot_of(const LockKey &key) const {
   uint64_t h = std::hash<std::string_view>{}(index_start(key));
@@ -86,14 +91,12 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   if (hold == nullptr) hold = make_hold(&slot, state, {family_id, *lower});
   hold->ranges.add(*lower, *upper);
   // Inserts that wait already may have to wait for this owner too, and tell so (BeforeWait).
-  if (impl_->before_wait) wake_inserts(slot);
+  if (impl_->before_wait) wake_waiting(slot);
 }
 
 bool LockTable::Impl::pass_or_enqueue(Request *request) {
   if (!has_blocker(*request)) return true;
-  request->next = request->slot->queue_head;
-  if (request->next != nullptr) request->next->prev = request;
-  request->slot->queue_head = request;
+  enqueue_in_slot(request);
   return false;
 }
 
@@ -106,6 +109,7 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
     request.owner = owner->state_.get();
     request.key = key;
     request.slot = &slot;
+    request.is_insert = true;
     request.mode = LockMode::kExclusive;
     {
       std::lock_guard<std::mutex> guard(slot.mutex);
@@ -126,10 +130,11 @@ void LockTable::Impl::release_ranges(LockOwner::State *owner) {
     std::lock_guard<std::mutex> guard(slot.mutex);
     const auto is_it = [hold](const std::unique_ptr<RangeHold> &other) { return other.get() == hold; };
     const auto place = std::find_if(slot.holds.begin(), slot.holds.end(), is_it);
+    if (hold->has_row_ranges()) slot.row_ranges.fetch_sub(1);
     std::swap(*place, slot.holds.back());
     slot.holds.pop_back();
     slot.count.fetch_sub(1);
-    grant_inserts(&slot);
+    grant_waiting(&slot);
   }
   owner->ranges.clear();
 }

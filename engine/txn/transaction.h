@@ -145,6 +145,9 @@ class Manager {
   // write beyond it fails with kInvalid and changes nothing. 0, the default: no limit. Any time.
   virtual void set_write_bytes_max(uint64_t bytes) = 0;
 
+  // What one transaction may use before its row locks become row ranges (at a quarter of it). Any time.
+  virtual void set_transaction_memory(uint64_t bytes) = 0;
+
   // Where commit_position() comes from; without it, it stays 0. Set before the first transaction.
   virtual void set_wal_position(std::function<uint64_t()> position) = 0;
 };

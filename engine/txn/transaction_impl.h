@@ -154,6 +154,8 @@ class ManagerImpl final : public Manager {
     write_bytes_max_.store(bytes, std::memory_order_relaxed);
   }
 
+  void set_transaction_memory(uint64_t bytes) override;
+
   lsm::Database *database() const { return database_; }
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }

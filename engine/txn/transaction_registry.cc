@@ -37,7 +37,7 @@ class KeyLocker final : public rocksdb::WriteBatch::Handler {
     const LockKey lock_key{family, {key.data(), key.size()}};
     extents_->add(family, lock_key.key);
     if (table_->holds(owner_, lock_key, LockMode::kExclusive)) return {};
-    status_ = table_->lock(owner_, lock_key, LockMode::kExclusive, LockWait{0}, nullptr);
+    status_ = table_->lock_recovered(owner_, lock_key);
     return status_.ok() ? rocksdb::Status::OK() : rocksdb::Status::Aborted();
   }
 
@@ -69,6 +69,11 @@ Status Manager::open(lsm::Database *database, std::unique_ptr<Manager> *out) {
   ATOLL_RETURN_IF_ERROR(manager->recover());
   *out = std::move(manager);
   return Status::Ok();
+}
+
+void ManagerImpl::set_transaction_memory(uint64_t bytes) {
+  constexpr uint64_t kRowLockBytes = 128;
+  locks_.set_row_locks_max(bytes / 4 / kRowLockBytes);
 }
 
 ManagerImpl::~ManagerImpl() {
