@@ -132,6 +132,8 @@ class TestDatabase final : public lsm::Database {
   Status background_error() override { return Status::Ok(); }
   void set_block_cache_bytes(uint64_t) override {}
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
+  std::vector<lsm::TableFile> table_files() override { return {}; }
+  std::vector<lsm::Compaction> compactions() override { return {}; }
   std::string describe() override { return {}; }
   Status shut_down() override { return Status::Ok(); }
 
