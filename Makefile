@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch mtr-asan clean
+.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch mtr-asan tsan clean
 
 PYTHON := build/bin/python
 
@@ -40,6 +40,9 @@ mtr: build            ## SQL tests; make mtr T="name suite.name" runs some, MTR_
 mtr-asan: setup       ## the SQL tests with the plugin under address and undefined-behaviour sanitizers (slow)
 	@tools/build.sh --asan
 	@tools/mtr.sh --asan $(MTR_ARGS) $(T)
+
+tsan: setup           ## the lock table's unit tests under the thread sanitizer (slow)
+	@tools/tsan.sh
 
 mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 KEEP_REFERENCE=yes
 	@$(PYTHON) tools/conformance/run.py $(if $(SUITES),--suites "$(SUITES)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KEEP_REFERENCE),--keep-reference)

@@ -17,9 +17,15 @@ add_compile_options(
 add_compile_options("SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/engine/base/namespace.h")
 add_compile_definitions(_FILE_OFFSET_BITS=64 DBUG_OFF)
 
-if(ATOLL_SANITIZE)
+if(ATOLL_SANITIZE STREQUAL "address")
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g -DNDEBUG")
   # vptr and function checks need type information of the server, which is not instrumented.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
+elseif(ATOLL_SANITIZE STREQUAL "thread")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g -DNDEBUG")
+  add_compile_options(-fsanitize=thread -Wno-tsan)
+  add_link_options(-fsanitize=thread)
+elseif(ATOLL_SANITIZE)
+  message(FATAL_ERROR "ATOLL_SANITIZE is ${ATOLL_SANITIZE}: it may be address, thread or OFF.")
 endif()

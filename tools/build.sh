@@ -1,9 +1,10 @@
 #!/bin/bash
 # Builds Atoll: the Rust part with cargo, the plugin with CMake, then checks what was linked.
 #
-#   tools/build.sh [--asan] [--target TARGET]...
+#   tools/build.sh [--asan|--tsan] [--target TARGET]...
 #
-# Result: build/ha_atoll.so and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so.
+# Result: build/ha_atoll.so and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
+# test programs (--target) make sense.
 # --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
@@ -14,7 +15,8 @@ sanitize=OFF
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --asan) output=$build/asan tree=$build/cmake-asan sanitize=ON ;;
+    --asan) output=$build/asan tree=$build/cmake-asan sanitize=address ;;
+    --tsan) tree=$build/cmake-tsan sanitize=thread ;;
     --target) targets+=("$2"); shift ;;
     *) die "unknown option $1" "see the head of $0" ;;
   esac
