@@ -171,6 +171,7 @@ Status catch_up(ah::OnlineBuild *online, const std::function<bool()> &progress) 
 }
 
 bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) {
+  if (altered->in_use->is_error()) return true;  // the expression of a virtual column has said why
   if (status.code() == Code::kDuplicate && duplicate_index < altered->s->keys)
     print_keydup_error(altered, &altered->key_info[duplicate_index], MYF(0));
   else if (status.code() == Code::kInterrupted)

@@ -1,7 +1,8 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
 //   in place  indexes are built from the rows, nothing else is written; others may write meanwhile
-//             (online_build.h), unless columns change in the same statement
+//             (online_build.h), unless columns change in the same statement or a new index has a virtual
+//             column
 //   copy      the server makes a new table and fills it (bulk_copy.h)
 #include "handler/ha_atoll.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr alter_table_operations kDefinitionOnly =
     ALTER_RENAME_INDEX | ALTER_INDEX_IGNORABILITY | ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME |
     ALTER_CHANGE_INDEX_COMMENT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_INDEX_ORDER | ALTER_RENAME |
-    ALTER_PARTITIONED | ALTER_COLUMN_OPTION | ALTER_COLUMN_INDEX_LENGTH;
+    ALTER_PARTITIONED | ALTER_COLUMN_OPTION | ALTER_COLUMN_INDEX_LENGTH | ALTER_CONVERT_TO;
 constexpr alter_table_operations kColumns = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
                                             ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
                                             ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
@@ -50,6 +51,17 @@ bool same_records(const TABLE *table, const TABLE *altered) {
   return true;
 }
 
+// Is a part of a new index a virtual column? Writers do not compute its values, so they have to wait.
+bool adds_virtual_key(const TABLE *altered, const Alter_inplace_info *info) {
+  for (uint i = 0; i < info->index_add_count; i++) {
+    const KEY &key = info->key_info_buffer[info->index_add_buffer[i]];
+    // Of an index that ALTER adds, field numbers count from 0.
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      if (!altered->field[key.key_part[part].fieldnr]->stored_in_db()) return true;
+  }
+  return false;
+}
+
 // Says why an ALTER cannot do without a copy of the table.
 class Refusal {
  public:
@@ -72,13 +84,16 @@ class Refusal {
   }
 
  private:
-  // A comment is kept in the definition; anything else about storage means a rebuild.
+  // A comment and the character set of columns to come are kept in the definition; anything else about
+  // storage means a rebuild.
   const char *refuse_options() {
     if ((flags_ & ALTER_CHANGE_CREATE_OPTION) == 0) return nullptr;
     flags_ &= ~ALTER_CHANGE_CREATE_OPTION;
-    const bool only_comment = (info_->create_info->used_fields & ~HA_CREATE_USED_COMMENT) == 0 &&
+    constexpr ulong kNotStored =
+        HA_CREATE_USED_COMMENT | HA_CREATE_USED_CHARSET | HA_CREATE_USED_DEFAULT_CHARSET;
+    const bool same_storage = (info_->create_info->used_fields & ~kNotStored) == 0 &&
                               info_->create_info->option_list == table_->s->option_list;
-    return only_comment ? nullptr : "a table option changes that is part of how rows are stored";
+    return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
   }
 
   const char *refuse_flags() const {
@@ -101,10 +116,6 @@ class Refusal {
       return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // rows may go
     if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a UNIQUE key of unlimited length is checked by rows";
     if (key.flags & (HA_FULLTEXT | HA_SPATIAL)) return "ATOLL has no FULLTEXT or SPATIAL index";
-    // Of an index that ALTER adds, field numbers count from 0.
-    for (uint i = 0; i < key.user_defined_key_parts; i++)
-      if (!altered_->field[key.key_part[i].fieldnr]->stored_in_db())
-        return "the values of an indexed virtual column must be computed";
     return nullptr;
   }
 
@@ -180,8 +191,11 @@ enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *alte
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
   if ((info->handler_flags & kAddIndex) == 0) return HA_ALTER_INPLACE_INSTANT;
-  if ((info->handler_flags & (kColumns | kVirtualColumns)) == 0 && same_records(table, altered))
+  const bool adds_virtual = adds_virtual_key(altered, info);
+  if ((info->handler_flags & (kColumns | kVirtualColumns)) == 0 && same_records(table, altered) &&
+      !adds_virtual)
     return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
-  info->unsupported_reason = "columns change in the same statement";
+  info->unsupported_reason = adds_virtual ? "the values of an indexed virtual column must be computed"
+                                          : "columns change in the same statement";
   return HA_ALTER_INPLACE_SHARED_LOCK;
 }

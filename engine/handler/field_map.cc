@@ -68,10 +68,27 @@ bool becomes_varchar(const Column_definition &changed) {
   return changed.real_field_type() == MYSQL_TYPE_VARCHAR && !changed.compression_method();
 }
 
+bool is_in_a_key(const Field &field) {
+  for (uint i = 0; i < field.table->s->keys; i++) {
+    const KEY &key = field.table->key_info[i];
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      if (key.key_part[part].fieldnr == field.field_index + 1) return true;
+  }
+  return false;
+}
+
+// Another collation of the same character set changes no stored byte of the column itself, but the order of
+// keys, the partition of a row, and what an expression may say of the column.
+bool keeps_text(const Field &field, const Column_definition &changed) {
+  if (field.charset() == changed.charset) return true;
+  return my_charset_same(field.charset(), changed.charset) && !is_in_a_key(field) &&
+         !(field.flags & FIELD_IN_PART_FUNC_FLAG) && field.table->vfield == nullptr;
+}
+
 }  // namespace
 
 bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
-  if (field.charset() != changed.charset || field.compression_method()) return false;
+  if (!keeps_text(field, changed) || field.compression_method()) return false;
   const size_t blob_bytes = blob_bytes_max(changed.type_handler());
   if (is_varchar(&field)) {
     return becomes_varchar(changed) ? changed.length >= field.field_length

@@ -20,7 +20,8 @@ codec::KeyPart key_part_of(const TABLE_SHARE *share, const KEY_PART_INFO &part);
 
 // ALTER: do the values that rows hold of `field` stand for the same values of the new type, byte by byte?
 // True for text that becomes longer, in the same character set: VARCHAR, CHAR, TEXT, and from CHAR to VARCHAR
-// or from VARCHAR to TEXT. Not asked about types that the server calls equal.
+// or from VARCHAR to TEXT; also in another collation, when nothing that is stored depends on it. Not asked
+// about types that the server calls equal.
 bool keeps_stored_bytes(const Field &field, const Column_definition &changed);
 
 // ... and the same for its values in an index on the whole column.

@@ -17,7 +17,20 @@ IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vect
       snapshot_(snapshot),
       database_(plugin::instance()->database.get()),
       indexes_(std::move(indexes)),
+      virtual_parts_(virtual_parts()),
       record_(altered->s->reclength) {}
+
+std::vector<Field *> IndexBuild::virtual_parts() const {
+  std::vector<Field *> fields;
+  for (const size_t i : indexes_) {
+    const KEY &key = altered_->key_info[i];
+    for (uint part = 0; part < key.user_defined_key_parts; part++) {
+      Field *field = altered_->field[key.key_part[part].fieldnr - 1];
+      if (!field->stored_in_db()) fields.push_back(field);
+    }
+  }
+  return fields;
+}
 
 void IndexBuild::open_streams() {
   for (const size_t i : indexes_) {
@@ -29,11 +42,15 @@ void IndexBuild::open_streams() {
 }
 
 Status IndexBuild::add_row(std::string_view key, std::string_view row) {
-  ATOLL_RETURN_IF_ERROR(layout_.row().unpack(row, nullptr, record_.data()));
+  uint8_t *record = virtual_parts_.empty() ? record_.data() : altered_->record[0];
+  ATOLL_RETURN_IF_ERROR(layout_.row().unpack(row, nullptr, record));
+  for (Field *field : virtual_parts_)
+    if (altered_->update_virtual_field(field, false) != 0)
+      return Status(Code::kInvalid, "an expression of a virtual column failed");
   primary_key_.assign(key);
   for (size_t i = 0; i < indexes_.size(); i++) {
     bool has_null = false;
-    layout_.secondary_entry(indexes_[i], record_.data(), primary_key_, &entry_key_, &entry_value_, &has_null);
+    layout_.secondary_entry(indexes_[i], record, primary_key_, &entry_key_, &entry_value_, &has_null);
     ATOLL_RETURN_IF_ERROR(load_->add(streams_[i], entry_key_, entry_value_));
   }
   return Status::Ok();

@@ -28,6 +28,7 @@ class IndexBuild {
   void open_streams();
   Status scan();
   Status add_row(std::string_view key, std::string_view row);
+  std::vector<Field *> virtual_parts() const;
   void show_duplicate();
 
   THD *thd_;
@@ -38,7 +39,8 @@ class IndexBuild {
   lsm::Database *database_;
   std::vector<size_t> indexes_;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;  // of the load, by position in indexes_
+  std::vector<size_t> streams_;               // of the load, by position in indexes_
+  const std::vector<Field *> virtual_parts_;  // of the indexes; their values are computed in `altered`
   std::vector<uint8_t> record_;
   std::string entry_key_, entry_value_, primary_key_;
   size_t duplicate_index_ = MAX_KEY;
