@@ -17,6 +17,13 @@ namespace {
 // Largest value the column can hold.
 uint64_t largest_value(Field *field) { return field->get_max_int_value(); }
 
+// FOR PORTION OF inserts what is left of a row: at most two rows for each, and the server's guess of how many
+// numbers will be wanted, which doubles each time, would leave numbers out.
+bool inserts_rows(THD *thd) {
+  const int command = thd_sql_command(thd);
+  return command != SQLCOM_UPDATE && command != SQLCOM_DELETE;
+}
+
 }  // namespace
 
 Status ha_atoll::load_auto_increment() {
@@ -59,9 +66,10 @@ bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const {
     case SQLCOM_REPLACE_SELECT:
     case SQLCOM_CREATE_TABLE:
     case SQLCOM_LOAD:
-    case SQLCOM_UPDATE:
-    case SQLCOM_UPDATE_MULTI:
       return true;
+    case SQLCOM_UPDATE:
+    case SQLCOM_DELETE:
+      return ha_thd()->lex->period_conditions.is_set();  // FOR PORTION OF inserts
     default:
       return false;
   }
@@ -97,7 +105,7 @@ void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
       *reserved = 1;
       return;
     }
-    const uint64_t count = std::max<uint64_t>(wanted, 1);
+    const uint64_t count = inserts_rows(ha_thd()) ? std::max<uint64_t>(wanted, 1) : 1;
     const uint64_t span = count > (largest - value) / increment ? largest - value + 1 : count * increment;
     const uint64_t next = value + span < value ? UINT64_MAX : value + span;
     if (share_->next_auto_increment.compare_exchange_weak(current, next)) {

@@ -1,7 +1,7 @@
 // ha_atoll: CREATE, DROP, RENAME, TRUNCATE.
 //
 // The catalog row is the truth. The server does not write the .frm of an engine that can be asked for it
-// (discovery): create() keeps the image in the catalog.
+// (discovery): create() keeps the image in the catalog, and writes the file.
 #include "handler/ha_atoll.h"
 
 #include <rocksdb/write_batch.h>
@@ -142,6 +142,15 @@ Status keep_definition_of_exchanged(const ah::TableName &name, const char *path)
   return changed.frm.empty() ? Status::Ok() : all->update(changed);
 }
 
+// Discovery would write the file when the table is opened first. Until then statements that look into it to
+// see what a name stands for (DROP SEQUENCE) would take the table for unknown.
+Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
+  if (!share->frm_image || ah::is_internal(name.table) || ah::is_partition(name.table)) return Status::Ok();
+  if (!share->write_frm_image(share->frm_image->str, share->frm_image->length)) return Status::Ok();
+  (void)atoll::plugin::instance()->catalog->drop(name.database, name.table);
+  return Status(Code::kNoSpace, "the table's .frm file cannot be written");
+}
+
 }  // namespace
 
 int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
@@ -188,6 +197,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   if (info->auto_increment_value > 1)
     status = instance->catalog->set_auto_increment(def.id, info->auto_increment_value);
   if (status.ok()) status = atoll::plugin::after_ddl();
+  if (status.ok()) status = write_frm(form->s, parsed);
   return status.ok() ? 0 : fail(status);
 }
 

@@ -210,6 +210,7 @@ class ha_atoll final : public handler {
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);
   int check_writable();
+  bool needs_row_logging(THD *thd);
   void begin_copy(bool ignore_duplicates);
   int end_copy();
   void show_copy_duplicate(atoll::handler::BulkCopy *bulk);

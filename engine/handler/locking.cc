@@ -9,6 +9,13 @@ using atoll::Status;
 namespace ah = atoll::handler;
 namespace txn = atoll::txn;
 
+// Exported by the server for engines; no header has them.
+extern "C" {
+int thd_binlog_format(const MYSQL_THD thd);
+bool thd_binlog_filter_ok(const MYSQL_THD thd);
+bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
+}
+
 namespace {
 
 // Whether rows of a table that a statement only reads are locked though it does not ask for it. SERIALIZABLE:
@@ -60,8 +67,20 @@ THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type
   return to;
 }
 
+// The server would refuse such a statement a little later, without saying why.
+bool ha_atoll::needs_row_logging(THD *thd) {
+  if ((table_flags() & HA_BINLOG_STMT_CAPABLE) || thd_binlog_format(thd) != BINLOG_FORMAT_STMT ||
+      !thd_binlog_filter_ok(thd) || !thd_sqlcom_can_generate_row_events(thd))
+    return false;
+  my_error(ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, MYF(0),
+           " ATOLL is limited to row-logging when transaction isolation level is READ COMMITTED or"
+           " READ UNCOMMITTED.");
+  return true;
+}
+
 int ha_atoll::external_lock(THD *thd, int lock_type) {
   if (Status status = atoll::plugin::ready(); !status.ok()) return fail(status);
+  if (lock_type == F_WRLCK && needs_row_logging(thd)) return HA_ERR_LOGGING_IMPOSSIBLE;
   session_ = ah::Session::of(thd, true);
   if (lock_type == F_UNLCK) {
     close_cursor();
