@@ -44,8 +44,8 @@ mtr-asan: setup       ## the SQL tests with the plugin under address and undefin
 tsan: setup           ## the lock table's unit tests under the thread sanitizer (slow)
 	@tools/tsan.sh
 
-mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 KEEP_REFERENCE=yes
-	@$(PYTHON) tools/conformance/run.py $(if $(SUITES),--suites "$(SUITES)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(KEEP_REFERENCE),--keep-reference)
+mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 WORKERS=4 KEEP_REFERENCE=yes
+	@$(PYTHON) tools/conformance/run.py $(if $(SUITES),--suites "$(SUITES)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(KEEP_REFERENCE),--keep-reference)
 
 anomalies: build      ## which anomalies each isolation level admits, InnoDB and ATOLL; writes the table in docs/isolation.md
 	@$(PYTHON) tools/anomalies.py --write

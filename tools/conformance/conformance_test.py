@@ -9,8 +9,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from edits import BadEdit, read_edits
 from runner import Outcome, Run, parse
-from suites import copy_folder, renew, substitute, translate
+from suites import Oracle, Suite, accept_any_refusal, copy_folder, renew, substitute, translate
+from suites import tests_of as names_of
 from verdicts import BadList, judge_reference, judge_subject, read_list
 
 
@@ -25,12 +27,17 @@ def run_of(**statuses: str) -> Run:
 
 
 def test_only_the_word_of_the_engine_is_replaced() -> None:
-    text = "ENGINE=InnoDB engine=innodb innodb_lock_wait_timeout --innodb have_innodb.inc t1_innodb t1.innodb"
-    expected = (
-        "ENGINE=ATOLL engine=atoll innodb_lock_wait_timeout --innodb have_innodb.inc t1_innodb t1.innodb"
-    )
+    text = "ENGINE=InnoDB engine=innodb innodb_flush_method --innodb have_innodb.inc t1_innodb t1.innodb"
+    expected = "ENGINE=ATOLL engine=atoll innodb_flush_method --innodb have_innodb.inc t1_innodb t1.innodb"
     assert substitute(text, "ATOLL") == expected
     assert substitute(text, "InnoDB") == text
+
+
+def test_what_has_a_namesake_is_replaced_too() -> None:
+    text = "--loose-innodb-lock-wait-timeout=4 @@innodb_lock_wait_timeout mysql.gtid_slave_pos_InnoDB"
+    expected = "--loose-atoll-lock-wait-timeout=4 @@atoll_lock_wait_timeout mysql.gtid_slave_pos_ATOLL"
+    assert substitute(text, "ATOLL") == expected
+    assert substitute("innodb_read_only_compressed", "ATOLL") == "innodb_read_only_compressed"
 
 
 def test_what_only_innodb_prints_is_not_expected_of_atoll() -> None:
@@ -43,6 +50,41 @@ def test_installed_results_get_the_collation_once() -> None:
     renewed = ") ENGINE=X DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci"
     assert renew(") ENGINE=X DEFAULT CHARSET=latin1") == renewed
     assert renew(renewed) == renewed
+
+
+def test_an_edit_that_changes_nothing_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "s" / "t" / "x.test"
+    file.parent.mkdir(parents=True)
+    file.write_text("one;\ntwo;\n", encoding="utf-8")
+    lines = tmp_path / "edits.txt"
+    lines.write_text("# why\ns/t/x.test  ~^two;$~2;~  because\n", encoding="utf-8")
+    (edit,) = read_edits(lines)
+    edit.apply(tmp_path)
+    assert file.read_text(encoding="utf-8") == "one;\n2;\n"
+    with pytest.raises(BadEdit):
+        edit.apply(tmp_path)
+    lines.write_text("s/t/x.test ~two~~\n", encoding="utf-8")
+    with pytest.raises(BadEdit):
+        read_edits(lines)
+
+
+def test_a_test_that_names_the_engine_is_found_through_what_it_sources(tmp_path: Path) -> None:
+    folder = tmp_path / "suite" / "s" / "t"
+    folder.mkdir(parents=True)
+    (folder / "a.inc").write_text("create table t (a int) engine=InnoDB;", encoding="utf-8")
+    (folder / "far.test").write_text("--source a.inc\n", encoding="utf-8")
+    (folder / "not.test").write_text("# source a.inc\n# InnoDB\n--source include/b.inc\n", encoding="utf-8")
+    names = names_of(Suite("s", ("s",), Oracle.STOCK, names_engine=True), tmp_path / "suite")
+    assert names == ["s.far"]
+
+
+def test_any_refusal_of_an_alter_is_accepted(tmp_path: Path) -> None:
+    file = tmp_path / "s" / "x.test"
+    file.parent.mkdir()
+    file.write_text("--error ER_ALTER_OPERATION_NOT_SUPPORTED\nalter;\n--error 1062\n", encoding="utf-8")
+    accept_any_refusal(Suite("s", ("s",), Oracle.RECORDED), tmp_path)
+    both = "ER_ALTER_OPERATION_NOT_SUPPORTED,ER_ALTER_OPERATION_NOT_SUPPORTED_REASON"
+    assert file.read_text(encoding="utf-8") == f"--error {both}\nalter;\n--error 1062\n"
 
 
 def test_bytes_that_are_not_utf8_survive_the_copy(tmp_path: Path) -> None:

@@ -10,7 +10,19 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suites import SYSTEM_SUITES, Suite, install, installed_result, quieten_includes, renew, substitute
+from edits import Edit
+from suites import (
+    REFERENCE,
+    SYSTEM_SUITES,
+    Oracle,
+    Suite,
+    accept_any_refusal,
+    install,
+    installed_result,
+    own_includes,
+    renew,
+    substitute,
+)
 
 STATUS_LINE = re.compile(
     r"^(?P<test>[\w./-]+)(?: '(?P<combination>[^']*)')?\s+(?:w\d+\s+)?\[ (?P<status>[\w-]+) \]\s*(?P<text>.*)$"
@@ -64,8 +76,9 @@ def parse(log: str) -> dict[str, Outcome]:
 class Tree:
     """The private tree of one engine: build/mtr/conformance/<engine>."""
 
-    def __init__(self, project: Path, engine: str, plugin: Path) -> None:
+    def __init__(self, project: Path, engine: str, plugin: Path, workers: int) -> None:
         self.engine = engine
+        self._workers = workers
         self.home = project / "build" / "mtr" / "conformance" / engine
         self.home.mkdir(parents=True, exist_ok=True)
         self.folder = self.home / "root" / "share" / "mysql" / "mysql-test"
@@ -86,26 +99,43 @@ class Tree:
             outcomes.unlink()
         script = self._project / "tools" / "mtr-root.sh"
         subprocess.run([script, self.home / "root", self._plugin], check=True)
-        quieten_includes(self.folder)
+        link = self.home / "root" / "lib" / "mysql" / "plugin" / "ha_atoll.so"
+        link.unlink()
+        shutil.copyfile(self._plugin, link)  # a build while the suites run must not harm them
+        own_includes(self.folder, self.engine)
 
-    def install(self, suite: Suite, source: Path, installed_results: list[str] | None = None) -> None:
+    def install_reference(self, suite: Suite, edits: list[Edit]) -> None:
+        """Copies the installed `suite` and changes the copy. Errors: edits.BadEdit."""
+        install(suite, REFERENCE, SYSTEM_SUITES, self.suites)
+        for edit in edits:
+            if edit.file.split("/")[0] in suite.folders:
+                edit.apply(self.suites)
+        if suite.oracle is Oracle.RECORDED:
+            accept_any_refusal(suite, self.suites)
+
+    def install(self, suite: Suite, source: Path, installed_results: list[str]) -> None:
         """Copies `suite` from `source`, the suite/ folder of another tree.
 
         `installed_results`: tests (`suite.test`) whose expected result is the one of the installed suite.
         """
         install(suite, self.engine, source, self.suites)
-        for name in installed_results or []:
+        for name in installed_results:
             result = installed_result(SYSTEM_SUITES, name)
             text = substitute(renew(result.read_bytes().decode("latin-1")), self.engine)
             (self.suites / result.relative_to(SYSTEM_SUITES)).write_bytes(text.encode("latin-1"))
 
-    def run(self, suite: Suite, tests: list[str], limit_minutes: int, record: bool = False) -> Run:
+    def run(
+        self, suite: Suite, tests: list[str], limit_minutes: int, record: bool = False, again: bool = False
+    ) -> Run:
         """Runs `tests`; blocks until they end or the limit passes. The runner's output goes to <suite>.log.
 
-        `record`: what they write becomes their expected result in this tree.
+        `record`: what they write becomes their expected result in this tree. `again`: other tests of the suite have
+        just been run; their logs and differences stay.
         """
         command = self._command(suite, limit_minutes) + (["--record"] if record else []) + tests
-        log = self.home / (suite.name.replace("/", "-") + ("-record" if record else "") + ".log")
+        log = self.home / (
+            suite.name.replace("/", "-") + ("-record" if record else "-again" if again else "") + ".log"
+        )
         environment = os.environ | {"ENGINE": self.engine}
         with log.open("wb") as output:
             subprocess.run(
@@ -119,7 +149,10 @@ class Tree:
             )
         text = log.read_text(encoding="utf-8", errors="replace")
         run = Run(parse(text), "Test suite timeout" in text)
-        self._write_differences(suite, run)
+        folder = self.home / "failed" / suite.name.replace("/", "-")
+        if not again:
+            shutil.rmtree(folder, ignore_errors=True)
+        _write_differences(folder, run)
         return run
 
     def _command(self, suite: Suite, limit_minutes: int) -> list[str]:
@@ -129,11 +162,17 @@ class Tree:
             "loose-innodb",
             *suite.server_options,
         ]
-        command = ["perl", "mariadb-test-run.pl", f"--vardir={self._var()}", "--parallel=2", "--force"]
+        command = [
+            "perl",
+            "mariadb-test-run.pl",
+            f"--vardir={self._var()}",
+            f"--parallel={self._workers}",
+            "--force",
+        ]
         command += [
             "--max-test-fail=0",
             "--retry=0",
-            "--testcase-timeout=5",
+            "--testcase-timeout=15",
             f"--suite-timeout={limit_minutes}",
         ]
         command += [f"--mysqld=--{option.replace('ENGINE', self.engine)}" for option in options]
@@ -163,12 +202,11 @@ class Tree:
             shutil.rmtree(var.resolve(), ignore_errors=True)
             var.unlink()
 
-    def _write_differences(self, suite: Suite, run: Run) -> None:
-        """One file per failed test: what the runner said about it."""
-        folder = self.home / "failed" / suite.name.replace("/", "-")
-        shutil.rmtree(folder, ignore_errors=True)
-        for name, outcome in run.outcomes.items():
-            if outcome.status == "fail":
-                folder.mkdir(parents=True, exist_ok=True)
-                file = re.sub(r"[^\w.,-]", "_", name) + ".txt"
-                (folder / file).write_text(outcome.text, encoding="utf-8")
+
+def _write_differences(folder: Path, run: Run) -> None:
+    """One file per failed test: what the runner said about it."""
+    for name, outcome in run.outcomes.items():
+        if outcome.status == "fail":
+            folder.mkdir(parents=True, exist_ok=True)
+            file = re.sub(r"[^\w.,-]", "_", name) + ".txt"
+            (folder / file).write_text(outcome.text, encoding="utf-8")

@@ -1,7 +1,7 @@
 """The suites of the server that Atoll is measured by, and how each is made to run with another engine.
 
 A suite is copied to the runner's private tree at run time with the name InnoDB replaced by the engine's; nothing of it
-is kept in this repository. What counts as the expected result:
+is kept in this repository. edits.txt says what is taken out of the copies. What counts as the expected result:
 
 * recorded: what InnoDB wrote when it ran the same copy with --record, and wrote again in a second run. For suites
   whose results are stale or were written for another default engine.
@@ -23,6 +23,15 @@ SUBJECT = "ATOLL"
 # Whole words only: innodb_lock_wait_timeout, have_innodb.inc, --innodb and include/innodb.inc stay.
 ENGINE_WORD = re.compile(r"(?<![\w/.#-])innodb(?![\w.-])(?!\t\t\d+ transactions)", re.IGNORECASE)
 
+ENGINE_CLAUSE = re.compile(r"engine(_type)?\s*=\s*'?innodb", re.IGNORECASE)
+SOURCED = re.compile(r"^\s*(?:--\s*)?source\s+(\S+?);?\s*$", re.MULTILINE)
+
+# What Atoll has under its own name: options of the same meaning, and the server's table of a replica's position.
+NAMESAKE = re.compile(
+    r"(?:(?<=gtid_slave_pos_)|(?<=skip-))innodb\b|innodb(?=[-_](?:lock[-_]wait[-_]timeout|read[-_]only)\b)",
+    re.IGNORECASE,
+)
+
 # What InnoDB prints about itself; in Atoll's expected results these lines are not there.
 INNODB_ONLY_LINES = re.compile(
     # It cannot optimize in place; Atoll does and just says OK.
@@ -31,7 +40,7 @@ INNODB_ONLY_LINES = re.compile(
     r"|^[\w#]+\.ibd\n",
     re.MULTILINE,
 )
-SUBSTITUTED = {".test", ".inc", ".result", ".rdiff", ".sql"}
+SUBSTITUTED = {".test", ".inc", ".result", ".rdiff", ".sql", ".opt"}
 
 # Tests that name another engine run nothing of ours.
 OTHER_ENGINE = re.compile(
@@ -56,6 +65,9 @@ class Suite:
     only: str = ""  # pattern of the tests' names; empty: all
     # File name -> text, ENGINE standing for the engine: the ways a suite chooses its default engine.
     combinations: dict[str, str] = field(default_factory=dict)
+    names_engine: bool = (
+        False  # only tests that name InnoDB or ask for it, themselves or in a script of their suite
+    )
     keep_names: bool = False  # only the default engine changes; tests that name InnoDB go on to use it
     server_options: tuple[str, ...] = ()
     runner_options: tuple[str, ...] = ()
@@ -105,7 +117,8 @@ SUITES = (
         keep_names=True,  # system versioning by transaction is InnoDB's alone
     ),
     Suite("sql_sequence", ("sql_sequence",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
-    Suite("rpl", ("rpl",), Oracle.STOCK, server_options=DEFAULT_ENGINE),
+    # The default engine stays the suite's own (MyISAM): its results are written for that.
+    Suite("rpl", ("rpl",), Oracle.STOCK, names_engine=True),
 )
 
 
@@ -113,7 +126,11 @@ def substitute(text: str, engine: str) -> str:
     """Returns `text` with the reference engine's name replaced; small letters stay small."""
     if engine == REFERENCE:
         return text
-    return ENGINE_WORD.sub(lambda found: engine.lower() if found[0].islower() else engine.upper(), text)
+
+    def own_name(found: re.Match[str]) -> str:
+        return engine.lower() if found[0].islower() else engine.upper()
+
+    return NAMESAKE.sub(own_name, ENGINE_WORD.sub(own_name, text))
 
 
 def translate(result: str, engine: str) -> str:
@@ -135,19 +152,25 @@ def installed_result(tree: Path, name: str) -> Path:
     return result if result.exists() else tree / folder / f"{test}.result"
 
 
-def quieten_includes(folder: Path) -> None:
-    """Makes the tree's include/ print nothing that differs from run to run.
+def own_includes(folder: Path, engine: str) -> None:
+    """Makes an include/ and a main/ of the tree's own, for suites that source scripts from there.
 
-    wait_show_condition.inc shows the process list when it gives up: with connection numbers and times. It also waits a
-    second longer than it is told, which is when tests of storage_engine expect other timeouts.
+    Their tables are of `engine`, and they print nothing that differs between runs: wait_show_condition.inc shows the
+    process list when it gives up, with connection numbers and times. It also waits a second longer than it is told,
+    which is when tests of storage_engine expect other timeouts.
     """
-    includes = folder / "include"
-    installed = includes.resolve()
-    includes.unlink()
-    includes.mkdir()
-    for file in installed.iterdir():
-        (includes / file.name).symlink_to(file)
-    wait = includes / "wait_show_condition.inc"
+    for name in ("include", "main"):
+        own = folder / name
+        installed = own.resolve()
+        own.unlink()
+        own.mkdir()
+        for file in installed.iterdir():
+            text = file.read_bytes().decode("latin-1") if file.suffix in (".inc", ".test") else ""
+            if ENGINE_CLAUSE.search(text):
+                (own / file.name).write_bytes(substitute(text, engine).encode("latin-1"))
+            else:
+                (own / file.name).symlink_to(file)
+    wait = folder / "include" / "wait_show_condition.inc"
     text = wait.read_text(encoding="utf-8")
     wait.unlink()
     text = text.replace("eval $show_statement;", "").replace("inc $max_run_time;", "")
@@ -204,6 +227,20 @@ def install(suite: Suite, engine: str, source: Path, target: Path) -> None:
             (target / folder / name).write_text(text.replace("ENGINE", engine), encoding="ascii")
 
 
+def accept_any_refusal(suite: Suite, tree: Path) -> None:
+    """Where a test expects that an ALTER's ALGORITHM or LOCK is refused, lets the engine say why or not say why."""
+    refusal = re.compile(
+        r"^(\s*(?:--\s*)?error )ER_ALTER_OPERATION_NOT_SUPPORTED(?:_REASON)?(;?)$", re.MULTILINE
+    )
+    both = r"\1ER_ALTER_OPERATION_NOT_SUPPORTED,ER_ALTER_OPERATION_NOT_SUPPORTED_REASON\2"
+    for folder in suite.folders:
+        for file in (tree / folder).rglob("*"):
+            if file.suffix not in (".test", ".inc"):
+                continue
+            text = file.read_bytes().decode("latin-1")
+            file.write_bytes(refusal.sub(both, text).encode("latin-1"))
+
+
 def tests_of(suite: Suite, tree: Path) -> list[str]:
     """Returns the names (`suite.test`) of the tests that concern the engine, from a tree's suite/."""
     names = []
@@ -211,6 +248,21 @@ def tests_of(suite: Suite, tree: Path) -> list[str]:
         place = tree / folder / "t"
         place = place if place.is_dir() else tree / folder
         for file in sorted(place.glob("*.test")):
-            if re.search(suite.only, file.stem) and not OTHER_ENGINE.search(file.stem):
+            if not re.search(suite.only, file.stem) or OTHER_ENGINE.search(file.stem):
+                continue
+            if not suite.names_engine or names_engine(file, tree, set()):
                 names.append(f"{folder}.{file.stem}")
     return names
+
+
+def names_engine(file: Path, tree: Path, seen: set[Path]) -> bool:
+    """Does a script, or one that it sources from its suite, use InnoDB by name or ask for it to be there?"""
+    if file in seen or not file.is_file():
+        return False
+    seen.add(file)
+    text = re.sub(r"^\s*#.*$", "", file.read_bytes().decode("latin-1"), flags=re.MULTILINE)
+    if "have_innodb.inc" in text or ENGINE_WORD.search(text):
+        return True
+    sourced = SOURCED.findall(text)
+    places = [place for name in sourced for place in (file.parent / name, tree.parent / name)]
+    return any(names_engine(place, tree, seen) for place in places if tree in place.parents)
