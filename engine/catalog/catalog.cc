@@ -22,6 +22,12 @@ Status no_such_table(std::string_view database, std::string_view name) {
   return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
 }
 
+// What ALTER fills with the rows of a table, or of the partitions it makes anew. Source: MariaDB 10.11.18,
+// sql/sql_table.cc (mysql_alter_table), sql/ha_partition.cc (change_partitions).
+bool is_copy(std::string_view name) {
+  return name.starts_with("#sql-alter") || name.find("#TMP#") != std::string_view::npos;
+}
+
 bool has_ordinal(const TableDef &table, uint16_t ordinal) {
   return std::any_of(table.indexes.begin(), table.indexes.end(),
                      [ordinal](const IndexDef &index) { return index.ordinal == ordinal; });
@@ -66,13 +72,15 @@ std::string qualified_name(std::string_view database, std::string_view name) {
 
 // ---- Impl: pieces of a change -------------------------------------------------------------------
 
-Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync) {
+Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from) {
   rocksdb::WriteOptions options;
   options.sync = sync;
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;  // the catalog's own mutex orders its writers
-  return lsm::from_rocksdb(database->db(lsm::Side::kMain)->Write(options, plain, batch))
-      .with("writing the catalog");
+  rocksdb::TransactionDB *db = database->db(lsm::Side::kMain);
+  const Status status = lsm::from_rocksdb(db->Write(options, plain, batch)).with("writing the catalog");
+  if (visible_from != nullptr) *visible_from = db->GetLatestSequenceNumber();
+  return status;
 }
 
 void Catalog::Impl::put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value) {
@@ -203,7 +211,7 @@ Status Catalog::Impl::store_new(TableDef *def, lsm::Family *family, bool own) {
   rocksdb::WriteBatch batch;
   put(&batch, meta_key(), encode(meta));
   put_table(&batch, table);
-  ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  ATOLL_RETURN_IF_ERROR(write(&batch, true, &table.readable_from.number));
   install(table, nullptr);
   *def = std::move(table);
   return Status::Ok();
@@ -243,7 +251,8 @@ Status Catalog::rename(std::string_view database, std::string_view name, std::st
   table.former_name = is_internal(new_name) ? std::string(name) : std::string();
   rocksdb::WriteBatch batch;
   impl_->put_table(&batch, table);
-  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  uint64_t *visible_from = is_copy(name) ? &table.readable_from.number : nullptr;
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true, visible_from));
   impl_->install(table, former);
   return Status::Ok();
 }
@@ -345,7 +354,7 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   put_table(&batch, table);
   remove(&batch, table_key(RecordKind::kAutoIncrement, table.id));
   remove(&batch, table_key(RecordKind::kStatistics, table.id));
-  ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  ATOLL_RETURN_IF_ERROR(write(&batch, true, &table.readable_from.number));
   {
     const std::unique_lock lock(mutex);
     auto_increments.erase(table.id);

@@ -44,6 +44,13 @@ struct SchemaVersion {
   bool operator==(const SchemaVersion &other) const;
 };
 
+// A sequence number of RocksDB that means something until the server stops. Not stored, and no difference
+// between two definitions.
+struct UnstoredSequence {
+  uint64_t number = 0;
+  bool operator==(const UnstoredSequence &) const { return true; }
+};
+
 // Everything about one physical table: a table, or one partition ("t#P#p0").
 struct TableDef {
   uint32_t id = 0;
@@ -69,6 +76,9 @@ struct TableDef {
   // While the server keeps a table aside under an internal name (#sql-backup-..., during ALTER): what it was
   // called. Needed when the server's own DDL log is lost with the machine.
   std::string former_name;
+  // The oldest snapshot that sees the rows which are there. Older ones were taken before the table was made,
+  // filled by a copy or truncated: they would see it empty.
+  UnstoredSequence readable_from;
 
   bool operator==(const TableDef &) const = default;
 };

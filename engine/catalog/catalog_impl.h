@@ -44,7 +44,8 @@ struct Catalog::Impl {
   std::map<std::string, SideFile> side_files;    // name_key
   uint64_t generation = 1;
 
-  Status write(rocksdb::WriteBatch *batch, bool sync);
+  // *visible_from: a snapshot from then on sees what was written.
+  Status write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from = nullptr);
   void put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value);
   void remove(rocksdb::WriteBatch *batch, const std::string &key);
   void put_table(rocksdb::WriteBatch *batch, const TableDef &table);

@@ -147,7 +147,8 @@ class ha_atoll final : public handler {
   void open_cursor(const std::string &start, const std::string &end, bool for_scan);
   void close_cursor();
   int read_from(const Seek &seek, uchar *record);
-  bool index_is_newer_than_snapshot(const atoll::handler::IndexLayout &index);
+  int begin_reading();
+  bool is_newer_than_snapshot(uint64_t readable_from);
   int step(uchar *record, bool forward);
   void stand_at(const std::string &key);
   void leave_prefix();

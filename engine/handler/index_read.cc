@@ -191,18 +191,29 @@ bool ha_atoll::may_stop_early() const {
   return select == nullptr || select->master_unit()->item != nullptr || select->limit_params.explicit_limit;
 }
 
-// An index built since the transaction took its snapshot lacks what the snapshot shows.
-bool ha_atoll::index_is_newer_than_snapshot(const ah::IndexLayout &index) {
-  if (index.readable_from == 0 || locking()) return false;
+bool ha_atoll::is_newer_than_snapshot(uint64_t readable_from) {
+  if (readable_from == 0) return false;
   const rocksdb::Snapshot *snapshot = transaction()->snapshot(layout_->family()->side());
-  return snapshot != nullptr && snapshot->GetSequenceNumber() < index.readable_from;
+  return snapshot != nullptr && snapshot->GetSequenceNumber() < readable_from;
+}
+
+// Before each scan and search. A table made, copied or truncated since the transaction took its snapshot
+// lacks what the snapshot would show. That is refused to reads with locks too, as InnoDB does: the
+// transaction would change rows that its plain reads do not see. A new row needs no reading.
+int ha_atoll::begin_reading() {
+  if (!locking()) session_->open_read_view();
+  return !is_sequence() && is_newer_than_snapshot(layout_->def().readable_from.number)
+             ? HA_ERR_TABLE_DEF_CHANGED
+             : 0;
 }
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
   batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsFirst);
+  if (int error = begin_reading()) return error;
+  // So does an index built since then; rows found by it with locks are the newest.
+  if (!locking() && is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;
   open_cursor(index.start, index.end, false);
-  if (index_is_newer_than_snapshot(index)) return HA_ERR_TABLE_DEF_CHANGED;
   cursor_prefix_ = seek.prefix;
   scan_end_ = std::move(next_scan_end_);
   next_scan_end_.clear();
@@ -384,6 +395,7 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
 }
 
 int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
+  if (int error = begin_reading()) return error;
   cursor_positioned_ = false;
   batch_.restart();
   current_key_ = current_primary_key_ = key;

@@ -67,7 +67,7 @@ bool ha_atoll::should_scan_in_parallel() {
 int ha_atoll::rnd_next(uchar *record) {
   if (!scan_started_) {
     scan_started_ = true;
-    if (!locking()) session_->open_read_view();
+    if (int error = begin_reading()) return error;
     if (!should_scan_in_parallel()) {
       const ah::IndexLayout &index = layout_->primary_index();
       open_cursor(index.start, index.end, true);
