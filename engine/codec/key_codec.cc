@@ -92,7 +92,8 @@ KeyCodec::Plan KeyCodec::plan_of(const KeyPart &part) {
 void KeyCodec::plan_text(const KeyPart &part, Plan *plan) {
   const Collation &collation = *part.collation;
   plan->space = collation.space_weights();
-  const bool padded = collation.pad_space() && collation.single_level();
+  plan->filled = part.filled_with_spaces && !pads(part);
+  const bool padded = pads(part) && collation.single_level();
   if (collation.level_count() > 1) {
     plan->shape = Shape::kLevels;
     for (size_t i = 0; i < collation.level_count(); ++i) {
@@ -165,6 +166,10 @@ void KeyCodec::append_value(const uint8_t *record, size_t index, std::string *ou
 
 std::string_view KeyCodec::indexed_bytes(const uint8_t *record, size_t index) const {
   const KeyPart &part = parts_[index];
+  if (plans_[index].filled) {
+    const std::string_view filled = as_view(record + part.source.record_offset, part.source.length);
+    return filled.substr(0, part.collation->prefix_bytes(filled, part.characters_max));
+  }
   const std::string_view bytes = column_bytes(part.source, record);
   if (part.prefix_characters != 0)
     return bytes.substr(0, part.collation->prefix_bytes(bytes, part.prefix_characters));

@@ -29,6 +29,8 @@ class Collation {
   // The weights of a concatenation are concatenated weights, and (PAD SPACE) every text's weights take a
   // multiple of the bytes that a space's take.
   virtual bool single_level() const = 0;
+  // Every character has one weight, so that texts of as many characters have as many weights.
+  virtual bool weight_per_character() const = 0;
   virtual size_t weights_length_max(size_t text_bytes) const = 0;
   // Writes the weights of `text` (no padding) and returns their length.
   virtual size_t weights(std::string_view text, uint8_t *out, size_t out_size) const = 0;
@@ -70,11 +72,20 @@ struct KeyPart {
   bool descending = false;
   bool never_null = false;               // NOT NULL: no marker byte
   const Collation *collation = nullptr;  // kText; outlives the codec
-  uint32_t characters_max = 0;           // kText: characters the key part can hold
+  // kText: values compare with the spaces that fill them up to `characters_max` characters (CHAR), which
+  // makes a difference under NO PAD.
+  bool filled_with_spaces = false;
+  uint32_t characters_max = 0;  // kText: characters the key part can hold
 };
 
 // True when the keys of one text differ between columns of different lengths (characters_max).
 bool keys_depend_on_length(const Collation &collation);
+
+// True when texts of the part compare as if spaces followed them for ever: those of a CHAR have as many
+// weights.
+inline bool pads(const KeyPart &part) {
+  return part.collation->pad_space() || (part.filled_with_spaces && part.collation->weight_per_character());
+}
 
 class KeyCodec {
  public:
@@ -126,6 +137,7 @@ class KeyCodec {
     Unpack unpack = Unpack::kNothing;
     bool marker = false;
     bool decodable = true;
+    bool filled = false;        // kText: the key has the weights of the spaces that fill the column
     bool number = false;        // kUnsigned, kSigned, kFloat, kDouble
     uint8_t invert = 0;         // 0xFF: descending
     uint8_t group = 0;          // kPaddedGroups: weight bytes in a group

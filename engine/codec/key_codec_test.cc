@@ -205,6 +205,31 @@ TEST(KeyCodec, trailing_spaces_count_without_padding) {
   }
 }
 
+// CHAR under NO PAD: what the server asks for when it looks for LIKE 'a%' begins at "a" and the smallest
+// characters; the value that ends with "a" is behind it, as its spaces are.
+TEST(KeyCodec, char_columns_compare_with_their_spaces_under_no_pad) {
+  for (const auto &collation : toy_collations()) {
+    const auto key = [&collation](std::string_view text, uint32_t prefix) {
+      Table table;
+      const Column column = table.add(padded_char(10), false);
+      const KeyCodec codec(1,
+                           {{.kind = KeyKind::kText,
+                             .source = column,
+                             .prefix_characters = prefix,
+                             .collation = collation.get(),
+                             .filled_with_spaces = true,
+                             .characters_max = prefix ? prefix : 10}},
+                           1);
+      Record record(table);
+      record.set(column, text);
+      return key_of(codec, record);
+    };
+    EXPECT_LT(key("a\t", 0), key("a", 0));
+    EXPECT_LT(key("a", 0), key("a b", 0));
+    EXPECT_EQ(key("a", 4), key("a    b", 4));
+  }
+}
+
 TEST(KeyCodec, text_bytes_are_those_of_tables_K4_and_K5) {
   const ToyCollation padded({.byte_order = true}), unpadded({.pad_space = false, .byte_order = true});
   EXPECT_EQ(

@@ -165,7 +165,10 @@ class Conditions {
 
 Index random_columns(Random &random) {
   Index index = random_index(random);
-  for (KeyPart &part : index.parts) part.prefix_length = part.prefix_characters = 0;
+  for (KeyPart &part : index.parts) {
+    part.prefix_length = part.prefix_characters = 0;
+    part.filled_with_spaces = false;  // conditions compare texts, not columns
+  }
   return index;
 }
 

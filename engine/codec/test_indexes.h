@@ -30,7 +30,10 @@ inline KeyPart random_text_part(Random &random, Table &table, bool nullable) {
   }
   part.collation = toy_collations()[random.below(toy_collations().size())].get();
   const bool must_cut = part.source.kind == ColumnKind::kBlob && part.collation->pad_space();
-  if (random.one_in(3) || must_cut) part.prefix_characters = static_cast<uint32_t>(1 + random.below(20));
+  if (random.one_in(3) || must_cut)
+    part.prefix_characters =
+        static_cast<uint32_t>(1 + random.below(std::min<uint32_t>(20, part.source.length)));
+  part.filled_with_spaces = part.source.kind == ColumnKind::kChar;
   part.characters_max = part.prefix_characters ? part.prefix_characters : part.source.length;
   return part;
 }
@@ -138,6 +141,13 @@ inline int64_t signed_number(std::string_view bytes) {
   return number;
 }
 
+// What of a text counts: its prefix, or all of it with the spaces that fill the column.
+inline std::string compared_text(const KeyPart &part, std::string_view text) {
+  std::string compared(text.substr(0, part.prefix_characters ? part.prefix_characters : text.npos));
+  if (part.filled_with_spaces) compared.resize(part.characters_max, ' ');
+  return compared;
+}
+
 // The order of two values of a part by SQL rules, without NULL and DESC.
 inline int order_of_values(const KeyPart &part, std::string_view a, std::string_view b) {
   switch (part.kind) {
@@ -155,10 +165,7 @@ inline int order_of_values(const KeyPart &part, std::string_view a, std::string_
         return sign(a.substr(0, part.prefix_length).compare(b.substr(0, part.prefix_length)));
       return sign(a.compare(b));
     case KeyKind::kText:
-      if (part.prefix_characters)
-        return part.collation->compare(a.substr(0, part.prefix_characters),
-                                       b.substr(0, part.prefix_characters));
-      return part.collation->compare(a, b);
+      return part.collation->compare(compared_text(part, a), compared_text(part, b));
   }
   return 0;
 }

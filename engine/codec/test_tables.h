@@ -84,6 +84,7 @@ class ToyCollation final : public Collation {
   size_t prefix_bytes(std::string_view text, uint32_t characters) const override {
     return std::min<size_t>(text.size(), characters);
   }
+  bool weight_per_character() const override { return options_.byte_order; }
   int compare(std::string_view a, std::string_view b) const override {
     const int first = compare_weights(primary(a), primary(b), weight_of(' '), options_.pad_space);
     if (first != 0 || options_.levels == 1) return first;

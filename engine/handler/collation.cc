@@ -71,6 +71,11 @@ class ServerCollation final : public codec::Collation {
   bool byte_order() const override { return byte_order_; }
   bool single_level() const override { return cs_->levels_for_order <= 1; }
 
+  // UCA collations have characters with no weight and with many; of the others, those that say so.
+  bool weight_per_character() const override {
+    return byte_order_ || (cs_->uca == nullptr && cs_->strxfrm_multiply <= 1);
+  }
+
   size_t weights_length_max(size_t text_bytes) const override {
     if (byte_order_) return text_bytes;
     // The server's figure assumes characters of mbmaxlen bytes; ours may all be of one byte.

@@ -160,6 +160,7 @@ KeyPart key_part_of(const TABLE_SHARE *share, const KEY_PART_INFO &part) {
   }
   result.kind = KeyKind::kText;
   result.collation = collation_for(cs);
+  result.filled_with_spaces = is_char(field);
   result.characters_max = part.length / cs->mbmaxlen;
   if (!whole) result.prefix_characters = result.characters_max;
   return result;
