@@ -187,6 +187,7 @@ class ha_atoll final : public handler {
   void start_protection(std::string_view from, bool forward);
   void resume_protection(bool forward);
   Status protect_unique_key(const std::string &key, size_t parts);
+  void leave_absent_key(const std::string &key);
   bool cursor_in_scan(bool forward) const;
   std::string protection_goal(bool forward) const;
   int protect_to_cursor(bool forward);
@@ -264,6 +265,7 @@ class ha_atoll final : public handler {
   bool within_prefix_ = false;       // index_next() is called for index_next_same()
   std::string current_primary_key_;
   bool current_lock_is_new_ = false;
+  bool row_is_absent_ = false;  // set by fetch_row(): there is no row at all
   rocksdb::PinnableSlice row_slice_;
   std::string row_buffer_;  // what blob pointers of the current row point into
   std::string key_scratch_;

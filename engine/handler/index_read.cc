@@ -213,12 +213,13 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
   if (int error = begin_reading()) return error;
   // So does an index built since then; rows found by it with locks are the newest.
   if (!locking() && is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;
+  start_protection(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
+  // Before the cursor is opened: it may wait for who inserts the key.
+  if (Status status = protect_unique_key(seek.key, seek.parts); !status.ok()) return fail(status);
   open_cursor(index.start, index.end, false);
   cursor_prefix_ = seek.prefix;
   scan_end_ = std::move(next_scan_end_);
   next_scan_end_.clear();
-  start_protection(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
-  if (Status status = protect_unique_key(seek.key, seek.parts); !status.ok()) return fail(status);
   if (seek.forward) {
     cursor_->Seek(seek.key);
   } else if (seek.key.empty()) {
@@ -230,6 +231,7 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
   cursor_positioned_ = true;
   const int error = accept_current(record, seek.forward);
   if (error != HA_ERR_END_OF_FILE) return error;
+  if (protected_as_point_) leave_absent_key(seek.key);
   stand_at(!seek.prefix.empty() ? seek.key : seek.forward ? index.end : index.start);
   return HA_ERR_KEY_NOT_FOUND;
 }
@@ -350,29 +352,6 @@ void ha_atoll::compute_virtual_columns(size_t index) {
   }
 }
 
-// Locks the row, then delivers its newest version. `seen` is what the cursor read: it is the newest version
-// when nothing was committed since the cursor was opened.
-int ha_atoll::lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row,
-                             uchar *record, bool *found) {
-  bool waited = false;
-  const Status status =
-      cursor_positioned_ ? lock_or_peek(primary_key, &waited) : lock_row(primary_key, lock_, &waited);
-  if (status.code() == Code::kLockTimeout && skip_locked_) return 0;
-  if (!status.ok()) return fail(status);
-  if (Status unchanged = check_snapshot(primary_key); !unchanged.ok()) return fail(unchanged);
-  const uint64_t newest =
-      atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber();
-  const bool own_writes = transaction()->write_count() != cursor_writes_;
-  if (seen_is_row && !waited && !own_writes && newest == cursor_sequence_) {
-    int error = 0;
-    if (predicate_ && protects_ranges() && !passes_predicate(seen, &error)) return error;
-    *found = true;
-    row_buffer_.assign(seen);
-    return unpack_row(row_buffer_, record);
-  }
-  return fetch_row(primary_key, record, found);
-}
-
 // The row of `primary_key` as this read sees it. *found: false when there is none.
 int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *found) {
   row_slice_.Reset();
@@ -380,6 +359,7 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
   const Status status = transaction()->get(layout_->family(), primary_key, read_at(), &row_slice_);
   if (status.code() == Code::kNotFound) {
     *found = false;
+    row_is_absent_ = true;
     return 0;
   }
   if (!status.ok()) return fail(status);
@@ -400,10 +380,13 @@ int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
   batch_.restart();
   current_key_ = current_primary_key_ = key;
   bool found = false;
+  row_is_absent_ = false;
   const int error =
       locking() ? lock_and_fetch(key, {}, false, record, &found) : fetch_row(key, record, &found);
   if (error) return error;
-  return found ? 0 : HA_ERR_KEY_NOT_FOUND;
+  if (found) return 0;
+  if (locking() && row_is_absent_) leave_absent_key(key);
+  return HA_ERR_KEY_NOT_FOUND;
 }
 
 // Gathers entries under the cursor, looks up their rows in one go, and delivers the first.

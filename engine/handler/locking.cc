@@ -167,6 +167,29 @@ Status ha_atoll::lock_row(std::string_view key, ah::RowLock mode, const txn::Loc
   return status;
 }
 
+// Locks the row, then delivers its newest version. `seen` is what the cursor read: it is the newest version
+// when nothing was committed since the cursor was opened.
+int ha_atoll::lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row,
+                             uchar *record, bool *found) {
+  bool waited = false;
+  const Status status =
+      cursor_positioned_ ? lock_or_peek(primary_key, &waited) : lock_row(primary_key, lock_, &waited);
+  if (status.code() == Code::kLockTimeout && skip_locked_) return 0;
+  if (!status.ok()) return fail(status);
+  if (Status unchanged = check_snapshot(primary_key); !unchanged.ok()) return fail(unchanged);
+  const uint64_t newest =
+      atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber();
+  const bool own_writes = transaction()->write_count() != cursor_writes_;
+  if (seen_is_row && !waited && !own_writes && newest == cursor_sequence_) {
+    int error = 0;
+    if (predicate_ && protects_ranges() && !passes_predicate(seen, &error)) return error;
+    *found = true;
+    row_buffer_.assign(seen);
+    return unpack_row(row_buffer_, record);
+  }
+  return fetch_row(primary_key, record, found);
+}
+
 void ha_atoll::try_semi_consistent_read(bool yes) {
   const bool allowed = yes && !session_->snapshot_is_shared_by_statements() && !is_temporary();
   semi_consistent_ = allowed ? SemiConsistent::kAllowed : SemiConsistent::kOff;

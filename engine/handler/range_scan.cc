@@ -47,16 +47,32 @@ void ha_atoll::resume_protection(bool forward) {
   start_protection(forward ? after(current_key_) : current_key_, forward);
 }
 
-// All parts of a unique index, none of them NULL: there is one key to protect, whether it exists or not.
-// Inserts lock the same key (check_unique_entry).
+// All parts of a unique index, none of them NULL: there is one key to protect. Inserts lock the same key
+// (check_unique_entry), so who gets it has waited for them.
 Status ha_atoll::protect_unique_key(const std::string &key, size_t parts) {
   const ah::IndexLayout &index = layout_->index(active_index);
   if (!protects_ranges() || !index.unique || parts != index.user_parts ||
       layout_->entry_has_null(active_index, key))
     return Status::Ok();
   const Status status = lock_row(key, lock_, nullptr);
+  // SKIP LOCKED: the range is protected as any other.
+  if (status.code() == Code::kLockTimeout && skip_locked_) return Status::Ok();
   protected_as_point_ = true;
-  return status.code() == Code::kLockTimeout && skip_locked_ ? Status::Ok() : status;
+  return status;
+}
+
+// The whole key of a unique index was locked and there is no row. Others may look for it as well: the lock
+// becomes one on the range of this key, which keeps inserts away only. Where ranges are not protected nothing
+// stays. A range that is not free (of big prepared transactions only the bounds are known) is not waited for.
+void ha_atoll::leave_absent_key(const std::string &key) {
+  if (is_temporary()) return;
+  if (protects_ranges()) {
+    const std::string end = atoll::codec::key_after_prefix(key);
+    if (!transaction()->lock_range(layout_->family(), key, end, true).entry.empty()) return;
+  }
+  atoll::plugin::instance()->transactions->locks()->unlock(transaction()->lock_owner(),
+                                                           txn::LockKey{layout_->family()->id(), key});
+  current_lock_is_new_ = false;
 }
 
 // The server tells both ends of a range only here.

@@ -15,6 +15,18 @@ using atoll::Status;
 namespace ah = atoll::handler;
 namespace txn = atoll::txn;
 
+namespace {
+
+// Waits until nobody else has locked a range with the new entry in it. Done before the entry's key is locked:
+// who looked for it, found none and so holds the range must be able to insert it.
+Status wait_for_ranges(txn::LockOwner *owner, const txn::LockKey &entry, const txn::LockWait &wait) {
+  txn::LockTable *locks = atoll::plugin::instance()->transactions->locks();
+  if (!locks->has_ranges(entry)) return Status::Ok();
+  return locks->lock_insert(owner, entry, wait, [] { return Status::Ok(); });
+}
+
+}  // namespace
+
 int ha_atoll::write_row(const uchar *record) {
   if (table->next_number_field && record == table->record[0])
     if (int error = update_auto_increment()) return error;
@@ -92,6 +104,8 @@ Status ha_atoll::check_unique(const uchar *record, const std::string &primary_ke
                               const std::string *old_primary_key, const uchar *old_record) {
   const Layout &layout = *layout_;
   if (!layout.hidden_primary() && (old_primary_key == nullptr || *old_primary_key != primary_key)) {
+    ATOLL_RETURN_IF_ERROR(
+        wait_for_ranges(transaction()->lock_owner(), {layout.family()->id(), primary_key}, lock_wait()));
     ATOLL_RETURN_IF_ERROR(lock_row(primary_key, ah::RowLock::kExclusive, nullptr));
     rocksdb::PinnableSlice existing;
     const Status status = transaction()->get(layout.family(), primary_key, txn::ReadAt::kLatest, &existing);
@@ -112,6 +126,8 @@ Status ha_atoll::check_unique(const uchar *record, const std::string &primary_ke
       layout.secondary_entry(i, old_record, *old_primary_key, &old_entry_key_, nullptr, &has_null);
       if (!has_null && old_entry_key_.compare(0, length, entry_key_, 0, length) == 0) continue;
     }
+    ATOLL_RETURN_IF_ERROR(
+        wait_for_ranges(transaction()->lock_owner(), {layout.family()->id(), entry_key_}, lock_wait()));
     entry_key_.resize(length);
     ATOLL_RETURN_IF_ERROR(check_unique_entry(i, entry_key_));
   }
