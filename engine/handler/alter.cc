@@ -98,27 +98,9 @@ void announce_definition(const std::string &database, const std::string &table, 
 
 }  // namespace atoll::handler
 
-namespace {
-
-// An XA transaction that its connection left prepared, or that was found at start, has no lock on the table's
-// definition, so the ALTER did not wait for it; but its rows are locked. It would not tell the build of them.
-Status refuse_left_transactions(const ah::Layout &layout) {
-  atoll::txn::Manager *transactions = atoll::plugin::instance()->transactions.get();
-  if (transactions->prepared_xids().empty()) return Status::Ok();
-  const std::string prefix = layout.primary_index().start.substr(0, sizeof(uint32_t));
-  for (const atoll::txn::LockInfo &lock : transactions->locks()->list())
-    if (lock.family_id == layout.family()->id() && lock.key.starts_with(prefix))
-      return Status(Code::kInvalid,
-                    "a prepared XA transaction has changed the table; finish it first (XA RECOVER lists it)");
-  return Status::Ok();
-}
-
-}  // namespace
-
 // Notes the new indexes in the catalog and, if others may write while they are built, begins to log what they
 // write: nobody writes now.
 Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online) {
-  ATOLL_RETURN_IF_ERROR(refuse_left_transactions(*layout_));
   auto *context = static_cast<AlterContext *>(alter);
   const catalog::TableDef &def = context->altered.def;
   const std::vector<std::string> &names = context->altered.added_indexes;

@@ -11,6 +11,7 @@
 
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
+#include "handler/prepared_writers.h"
 #include "handler/table_name.h"
 #include "handler/table_options.h"
 #include "handler/temporary_tables.h"
@@ -208,7 +209,10 @@ int ha_atoll::delete_table(const char *name) {
   }
   if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
   const ah::TableName parsed = ah::parse_table_name(name);
-  Status status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  const catalog::TablePtr def = all->find(parsed.database, parsed.table);
+  if (def && ah::refuse_for_prepared_writers(*def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  Status status = all->drop(parsed.database, parsed.table);
   if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
   if (status.ok()) status = atoll::plugin::after_ddl();
   return status.ok() ? 0 : fail(status);
@@ -243,6 +247,7 @@ int ha_atoll::truncate() {
     return status.ok() ? 0 : fail(status);
   }
   if (int error = check_writable()) return error;
+  if (ah::refuse_for_prepared_writers(layout_->def())) return HA_ERR_LOCK_WAIT_TIMEOUT;
   atoll::plugin::Instance *instance = atoll::plugin::instance();
   catalog::TablePtr def;
   Status status = instance->catalog->truncate(layout_->def().database, layout_->def().name, &def);
@@ -268,6 +273,15 @@ bool is_sequence_image(const std::string &frm) {
   return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;
 }
 
+// A partitioned table that is dropped as a whole: its partitions, each of which looks at all of them.
+bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef &def) {
+  if (!def.logical_only) return ah::refuse_for_prepared_writers(def);
+  const std::vector<std::string> partitions = partitions_of(name);
+  if (partitions.empty()) return false;
+  const catalog::TablePtr first = atoll::plugin::instance()->catalog->find(name.database, partitions[0]);
+  return first && ah::refuse_for_prepared_writers(*first);
+}
+
 int drop_table(handlerton *, const char *path) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
     return ah::to_ha_error(remove_temporary_rows(temporary).code());
@@ -284,6 +298,7 @@ int drop_table(handlerton *, const char *path) {
   if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;
   if (Status status = atoll::plugin::may_write(); !status.ok()) return ah::report(current_thd, status);
+  if (any_has_prepared_writers(parsed, *def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
   Status status = def->logical_only ? drop_each_partition(parsed, path) : Status::Ok();
   if (status.ok()) status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);
   if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;

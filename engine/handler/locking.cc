@@ -2,6 +2,7 @@
 #include "handler/ha_atoll.h"
 
 #include "handler/error_map.h"
+#include "handler/prepared_writers.h"
 #include "plugin/instance.h"
 
 using atoll::Code;
@@ -49,6 +50,12 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
   }
 }
 
+// ALTER may copy the table, or build indexes from what is committed.
+bool rewrites_table(THD *thd) {
+  const enum_sql_command command = thd->lex->sql_command;
+  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX;
+}
+
 }  // namespace
 
 // Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
@@ -81,6 +88,9 @@ bool ha_atoll::needs_row_logging(THD *thd) {
 int ha_atoll::external_lock(THD *thd, int lock_type) {
   if (Status status = atoll::plugin::ready(); !status.ok()) return fail(status);
   if (lock_type == F_WRLCK && needs_row_logging(thd)) return HA_ERR_LOGGING_IMPOSSIBLE;
+  if (lock_type != F_UNLCK && !is_temporary() && rewrites_table(thd) &&
+      ah::refuse_for_prepared_writers(layout_->def()))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
   session_ = ah::Session::of(thd, true);
   if (lock_type == F_UNLCK) {
     close_cursor();

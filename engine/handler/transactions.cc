@@ -15,6 +15,7 @@
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/session.h"
+#include "handler/transactions.h"
 #include "plugin/instance.h"
 
 // Exported by the server for storage engines, declared by none of its headers. Source: sql/sql_class.cc.
@@ -52,6 +53,14 @@ bool xid_from_bytes(const std::string &bytes, XID *xid) {
   if (bytes.size() != header + gtrid + bqual || gtrid + bqual > MYSQL_XIDDATASIZE) return false;
   xid->set(format, bytes.data() + header, gtrid, bytes.data() + header + gtrid, bqual);
   return true;
+}
+
+std::string hex(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes)
+    for (const int shift : {4, 0})
+      text.push_back("0123456789ABCDEF"[(static_cast<uint8_t>(c) >> shift) & 15]);
+  return text;
 }
 
 int commit(handlerton *, THD *thd, bool all) {
@@ -249,6 +258,24 @@ bool flush_logs(handlerton *) {
 }
 
 }  // namespace
+
+std::string xid_text(const std::string &bytes) {
+  const auto quoted = [](std::string_view part) {
+    std::string text = "'";
+    for (const char c : part) {
+      if (c < ' ' || c > '~' || c == '\'' || c == '\\') return "X'" + hex(part) + "'";
+      text.push_back(c);
+    }
+    return text + "'";
+  };
+  XID xid;
+  if (!xid_from_bytes(bytes, &xid)) return "X'" + hex(bytes) + "'";
+  const auto gtrid = static_cast<size_t>(xid.gtrid_length), bqual = static_cast<size_t>(xid.bqual_length);
+  std::string text = quoted({xid.data, gtrid});
+  if (bqual != 0 || xid.formatID != 1) text += "," + quoted({xid.data + gtrid, bqual});
+  if (xid.formatID != 1) text += "," + std::to_string(xid.formatID);
+  return text;
+}
 
 void watch_lock_waits(txn::LockTable *locks) {
   locks->set_before_wait([](txn::LockOwner *waiter, void *holder) {

@@ -173,6 +173,27 @@ TEST_F(PreparedTest, DetachedSurvivesTheClient) {
   EXPECT_TRUE(manager->locks()->list().empty());
 }
 
+TEST_F(PreparedTest, AWriterIsFoundByItsRange) {
+  open();
+  EXPECT_EQ(manager->prepared_writer(main, "a", "z"), "");
+  {
+    auto unprepared = manager->begin(&user);
+    ASSERT_TRUE(unprepared->put(main, "index1", "").ok());
+    EXPECT_EQ(manager->prepared_writer(main, "a", "z"), "");
+  }
+  auto transaction = prepared("xid", "index1key");
+  EXPECT_EQ(manager->prepared_writer(main, "index1", "index2"), "xid");
+  manager->detach_prepared(std::move(transaction));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(manager->prepared_writer(main, "index1", "index2"), "xid");
+    EXPECT_EQ(manager->prepared_writer(main, "index2", "index3"), "");
+    close();
+    open();
+  }
+  ASSERT_TRUE(manager->take_prepared("xid")->rollback_prepared().ok());
+  EXPECT_EQ(manager->prepared_writer(main, "index1", "index2"), "");
+}
+
 TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
   open();
   auto old = manager->begin(nullptr);

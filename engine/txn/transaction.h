@@ -139,6 +139,11 @@ class Manager {
   // Takes a detached one out; nullptr: unknown xid.
   virtual std::unique_ptr<Transaction> take_prepared(std::string_view xid) = 0;
 
+  // The XID of a prepared transaction that has written in [lower, upper); empty: none. Of big ones and those
+  // found at open only the first and the last key of each index are known. Requires: both bounds of main.
+  virtual std::string prepared_writer(lsm::Family *family, std::string_view lower,
+                                      std::string_view upper) = 0;
+
   virtual std::vector<TransactionInfo> list() = 0;
 
   // What one transaction may write, in bytes of memory (about 110 per key more than its key and value); a

@@ -121,4 +121,16 @@ bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Fam
   return any;
 }
 
+std::string ManagerImpl::prepared_writer(lsm::Family *family, std::string_view lower,
+                                         std::string_view upper) {
+  FoundWrite found;
+  for (Registry &registry : registries_) {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    for (const TransactionImpl *transaction : registry.transactions)
+      if (transaction->is_prepared() && transaction->find_write(family, lower, upper, true, &found))
+        return transaction->xid();
+  }
+  return {};
+}
+
 }  // namespace atoll::txn

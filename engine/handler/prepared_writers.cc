@@ -1,0 +1,41 @@
+// See prepared_writers.h.
+#include "handler/server.h"
+
+#include "handler/prepared_writers.h"
+
+#include "codec/key_codec.h"
+#include "handler/table_name.h"
+#include "handler/transactions.h"
+#include "plugin/instance.h"
+
+namespace atoll::handler {
+namespace {
+
+std::string prepared_writer_of(const catalog::TableDef &def) {
+  plugin::Instance *instance = plugin::instance();
+  lsm::Family *family = def.logical_only ? nullptr : instance->database->find_family(def.family_id);
+  if (family == nullptr) return {};
+  std::string lower;
+  for (int shift = 24; shift >= 0; shift -= 8) lower.push_back(static_cast<char>(def.prefix >> shift));
+  return instance->transactions->prepared_writer(family, lower, codec::key_after_prefix(lower));
+}
+
+}  // namespace
+
+// All partitions are looked at before the first of them changes.
+bool refuse_for_prepared_writers(const catalog::TableDef &def) {
+  const std::string table = whole_table(def.name);
+  std::string xid = prepared_writer_of(def);
+  if (is_partition(def.name))
+    for (const catalog::TablePtr &other : plugin::instance()->catalog->list(def.database))
+      if (xid.empty() && other->name.starts_with(table + "#P#")) xid = prepared_writer_of(*other);
+  if (xid.empty()) return false;
+  my_printf_error(
+      ER_LOCK_WAIT_TIMEOUT,
+      "ATOLL: the prepared XA transaction %s has changed table %s.%s; finish it first: XA COMMIT or "
+      "XA ROLLBACK",
+      MYF(0), xid_text(xid).c_str(), def.database.c_str(), table.c_str());
+  return true;
+}
+
+}  // namespace atoll::handler
