@@ -6,6 +6,7 @@
 
 #include <rocksdb/write_batch.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -306,11 +307,36 @@ int drop_table(handlerton *, const char *path) {
   return ah::report(current_thd, status);
 }
 
+// What a crash in DDL, or in bringing files back from the bucket, may have left: partition files without a
+// table, internal names, half-written files. The server removes none of them and could not remove the
+// directory. Its tables are gone by now, and nobody can make new ones.
+bool is_leftover(const std::filesystem::path &file) {
+  const std::string name = file.filename().string();
+  if (name.ends_with(".TRG~") || name.ends_with(".TRN~") || name.ends_with(".opt~")) return true;
+  const std::string extension = file.extension().string();
+  if (extension == ".par")
+    return !std::filesystem::exists(std::filesystem::path(file).replace_extension(reg_ext));
+  return extension == reg_ext && ah::is_internal(name);
+}
+
+void remove_leftovers(const std::string &directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto &entry : std::filesystem::directory_iterator(directory, error))
+    if (is_leftover(entry.path())) leftovers.push_back(entry.path());
+  for (const std::filesystem::path &file : leftovers) {
+    atoll::plugin::log_warning("DROP DATABASE: removing " + file.string() +
+                               ", which an interrupted statement left");
+    std::filesystem::remove(file, error);
+  }
+}
+
 void drop_database(handlerton *, char *path) {
   if (!atoll::plugin::ready().ok()) return;
   std::string directory(path);
   while (!directory.empty() && directory.back() == '/') directory.pop_back();
   const std::string name = directory.substr(directory.find_last_of('/') + 1);
+  remove_leftovers(directory);
   const Status status = atoll::plugin::instance()->catalog->drop_database(name);
   if (!status.ok() && status.code() != Code::kNotFound) atoll::plugin::log_error(status.message());
 }
