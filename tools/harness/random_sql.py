@@ -101,9 +101,13 @@ class Round:
             self._change(self.definitions.any_change())
         elif choice < 0.965:
             self._transaction_control()
-        elif choice < 0.98:
+        elif choice < 0.975:
             self._do(Step("", action="verify"))
-        elif choice < 0.988:
+        elif choice < 0.979:
+            self._exchange_partition()
+        elif choice < 0.985:
+            self._xa()
+        elif choice < 0.990:
             self._duel()
         elif choice < 0.996:
             self._kill_during()
@@ -173,6 +177,49 @@ class Round:
     def _end_transaction(self) -> None:
         self._do(Step(self.rng.choice(("COMMIT", "COMMIT", "ROLLBACK"))))
         self.in_transaction = False
+
+    def _xa(self) -> None:
+        """An XA transaction; a prepared one may be left by its connection or outlive the server."""
+        self._end_transaction()
+        xid = "'x{E}'"
+        self._do(Step(f"XA START {xid}"))
+        self.in_transaction = True
+        for _ in range(self.rng.randrange(1, 6)):
+            self._write()
+        self.in_transaction = False
+        self._do(Step(f"XA END {xid}"))
+        end = self.rng.choice(("COMMIT", "COMMIT", "ROLLBACK"))
+        if self.rng.random() < 0.3:
+            self._do(Step(f"XA {end} {xid}" + (" ONE PHASE" if end == "COMMIT" else "")))
+            return
+        self._do(Step(f"XA PREPARE {xid}"))
+        if self.rng.random() < 0.4:
+            self._do(Step("", action=self.rng.choice(("restart", "kill"))))
+            self.definitions.tables = [table for table in self.definitions.tables if not table.temporary]
+        self._do(Step(f"XA {end} {xid}"))
+        self._do(Step("", action="verify"))
+
+    def _exchange_partition(self) -> None:
+        """A partition and a table of the same columns change places."""
+        tables = [t for t in self.definitions.tables if t.partitioning and not t.partitioning.sub]
+        tables = [t for t in tables if not t.temporary and not t.changed_engine]
+        if not tables or len(self.definitions.tables) > 5:
+            return
+        self._end_transaction()
+        table = self.rng.choice(tables)
+        change = self.definitions.like(table)
+        if change is None or self._do(Step(change[0])).error:
+            return
+        change[1]()
+        made = self.definitions.tables[-1]
+        if self._do(Step(f"ALTER TABLE {made.name} REMOVE PARTITIONING")).error:
+            return
+        made.partitioning = None
+        for _ in range(self.rng.randrange(3)):
+            self._do(dml.insert(self.rng, made))
+        partition = self.rng.choice(table.partitions())
+        self._do(Step(f"ALTER TABLE {table.name} EXCHANGE PARTITION {partition} WITH TABLE {made.name}"))
+        self._do(Step("", action="verify"))
 
     def _leave(self, step: Step) -> None:
         """A restart or kill: the open transaction and the temporary tables are gone."""

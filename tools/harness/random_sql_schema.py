@@ -60,11 +60,13 @@ class Partitioning:
     names: list[str] = field(default_factory=list)
     bounds: list[int] = field(default_factory=list)
     count: int = 0
+    sub: str = ""  # HASH or KEY: each partition has subpartitions
 
     def definition(self) -> str:
         if self.kind in ("HASH", "KEY"):
             return f"PARTITION BY {self.kind} ({self.column}) PARTITIONS {self.count}"
-        return f"PARTITION BY {self.kind} ({self.column}) ({', '.join(self.pieces())})"
+        sub = f" SUBPARTITION BY {self.sub} ({self.column}) SUBPARTITIONS 2" if self.sub else ""
+        return f"PARTITION BY {self.kind} ({self.column}){sub} ({', '.join(self.pieces())})"
 
     def pieces(self) -> list[str]:
         if self.kind == "RANGE":
@@ -83,6 +85,12 @@ class Table:
     partitioning: Partitioning | None = None
     temporary: bool = False
     changed_engine: bool = False  # stands on the other engine for a while
+
+    def partitions(self) -> list[str]:
+        """Returns the names of its partitions."""
+        if self.partitioning is None:
+            return []
+        return self.partitioning.names or [f"p{number}" for number in range(self.partitioning.count)]
 
     def primary(self) -> Index | None:
         return next((index for index in self.indexes if index.name == "PRIMARY"), None)
@@ -229,6 +237,7 @@ def random_partitioning(rng: random.Random, names: Names, table: Table) -> Parti
     else:
         made.bounds = sorted(rng.sample((0, 10, 20, 30), rng.randrange(1, 4)))
         made.names = [names.fresh("p") for _ in range(len(made.bounds) + 1)]
+        made.sub = rng.choice(("", "", "HASH", "KEY"))
     return made
 
 
