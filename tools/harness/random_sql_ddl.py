@@ -343,6 +343,8 @@ class Definitions:
                 partitioning.bounds.pop(position)
 
             return head + f"DROP PARTITION {name}", dropped
+        if partitioning.kind == "LIST":  # the server leaves rows in the wrong half of a DEFAULT partition
+            return head + f"REBUILD PARTITION {name}", _nothing
         last, added, again = partitioning.names[-1], self.names.fresh("p"), self.names.fresh("p")
         bound = max(partitioning.bounds) + 10
 
