@@ -6,7 +6,7 @@
 //! goes away takes nothing from the others.
 
 use super::file::{CacheFile, Check};
-use super::{Cache, STORE_DELAY_MAX, UNSTORED_PARTS_MAX};
+use super::{Cache, STORE_DELAY_MAX, STORE_QUIET, UNSTORED_PARTS_MAX};
 use crate::crc::PART_BYTES;
 use crate::error::{Result, StoreError};
 use crate::stats::add;
@@ -16,6 +16,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 /// The state of one part on its way: None until the GET has ended.
 pub(super) type Flight = watch::Receiver<Option<Result<Bytes>>>;
@@ -218,11 +219,18 @@ impl Cache {
             landing.send_replace(Some(piece));
         }
         let parts_count = (parts.len() as u32).min(UNSTORED_PARTS_MAX as u32);
-        let _room = self.unstored.acquire_many(parts_count).await;
-        drop(permit);
-        self.wait_until_no_reader_waits().await;
+        let mut room = self.unstored.try_acquire_many(parts_count).ok();
+        if room.is_none() {
+            self.room_wanted.notify_waiters();
+            room = self.unstored.acquire_many(parts_count).await.ok();
+            drop(permit);
+        } else {
+            drop(permit);
+            self.wait_for_a_quiet_moment().await;
+        }
         let (cache, target) = (Arc::clone(&self), Arc::clone(&file));
         let _ = tokio::task::spawn_blocking(move || cache.store(&target, &parts)).await;
+        drop(room);
         let mut flights = file.flights.lock();
         for (part, landing) in landings {
             if flights.get(&part).is_some_and(|flight| flight.same_channel(&landing.subscribe())) {
@@ -231,9 +239,20 @@ impl Cache {
         }
     }
 
-    async fn wait_until_no_reader_waits(&self) {
-        let mut readers = self.waiting_readers.subscribe();
-        let _ = tokio::time::timeout(STORE_DELAY_MAX, readers.wait_for(|count| *count == 0)).await;
+    async fn wait_for_a_quiet_moment(&self) {
+        let quiet = async {
+            let mut readers = self.waiting_readers.subscribe();
+            while readers.wait_for(|count| *count == 0).await.is_ok() {
+                if timeout(STORE_QUIET, readers.changed()).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = quiet => {}
+            () = self.room_wanted.notified() => {}
+            () = tokio::time::sleep(STORE_DELAY_MAX) => {}
+        }
     }
 
     /// Fills one range from fetched parts and the disk; None when a part has vanished from both.

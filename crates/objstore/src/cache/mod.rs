@@ -24,18 +24,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// After the disk was full, the cache stores nothing for so long.
 const FULL_PAUSE: Duration = Duration::from_secs(10);
 
 /// GETs for missing parts in flight, over all readers of a store: at most 16 x 8 MiB of memory.
 const FETCHES_MAX: usize = 16;
-/// Fetched parts that wait to be stored: 64 MiB. When there are more, fetching waits for the disk.
-const UNSTORED_PARTS_MAX: usize = 256;
-/// Storing waits while readers wait for GETs, but not longer: on a machine with few cores, copying a part to the
-/// cache costs a reader as much as receiving the next one.
-const STORE_DELAY_MAX: Duration = Duration::from_millis(100);
+/// Fetched parts that wait to be stored: 128 MiB. When there are more, fetching waits for the disk.
+const UNSTORED_PARTS_MAX: usize = 512;
+/// Storing waits until no reader has waited for a GET for this long: on a machine with few cores, copying a part to
+/// the cache costs a reader as much as receiving the next one, and a query comes back for more within milliseconds.
+const STORE_QUIET: Duration = Duration::from_millis(20);
+/// It waits no longer than this, and not at all when there is no room for further parts.
+const STORE_DELAY_MAX: Duration = Duration::from_secs(1);
 /// GETs that nobody waits for; apart, so that a long prefetch does not hold up a reader.
 const PREFETCHES_MAX: usize = 6;
 
@@ -65,6 +67,8 @@ pub(crate) struct Cache {
     unstored: Semaphore,
     /// How many readers are waiting for GETs.
     waiting_readers: watch::Sender<usize>,
+    /// A fetch waits for room: those who put off storing shall store.
+    room_wanted: Notify,
 }
 
 impl Cache {
@@ -95,6 +99,7 @@ impl Cache {
             prefetches: Semaphore::new(PREFETCHES_MAX),
             unstored: Semaphore::new(UNSTORED_PARTS_MAX),
             waiting_readers: watch::channel(0).0,
+            room_wanted: Notify::new(),
         });
         cache.load(objects).map_err(|e| StoreError::from_io("reading the cache", folder, &e))?;
         cache.shrink();
