@@ -219,6 +219,9 @@ ATOLL_FAKE void atoll_store_current_set(atoll_store *store, uint64_t number) {
   (void)store->record("current_set " + std::to_string(number), false);
 }
 ATOLL_FAKE void atoll_store_note_drop(atoll_store *store) { (void)store->record("note_drop", false); }
+ATOLL_FAKE void atoll_store_note_recovered(atoll_store *store) {
+  (void)store->record("note_recovered", false);
+}
 ATOLL_FAKE void atoll_store_note_ddl(atoll_store *store) { (void)store->record("note_ddl", false); }
 ATOLL_FAKE void atoll_store_wal_created(atoll_store *store, uint64_t number) {
   (void)store->record("wal_created " + std::to_string(number), false);

@@ -128,6 +128,9 @@ void atoll_store_note_ddl(atoll_store *store);
 /* Called before a MANIFEST edit that removes data (family dropped, files of a range deleted) which WAL bytes
  * appended earlier ceased to name: no root with that edit is published before those bytes (gate G2). */
 void atoll_store_note_drop(atoll_store *store);
+/* The server's recovery has committed a prepared transaction, which a former process may have acknowledged:
+ * with durability async nothing new is acknowledged before the bucket has all that was appended so far. */
+void atoll_store_note_recovered(atoll_store *store);
 
 void atoll_store_wal_created(atoll_store *store, uint64_t number);
 /* The WAL `number` now has `length` bytes, not necessarily durable. */

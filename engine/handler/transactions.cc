@@ -169,13 +169,21 @@ int recover(handlerton *, XID *xids, uint length) {
   return static_cast<int>(count);
 }
 
+// At start nobody waits for an answer: what recovery commits was acknowledged by the former process, if at all,
+// and the first commit of this one waits until the bucket has it.
+Status after_commit_by_xid(uint64_t position) {
+  if (mysqld_server_started) return plugin::after_commit(position);
+  atoll_store_note_recovered(plugin::instance()->store);
+  return Status::Ok();
+}
+
 int finish_by_xid(XID *xid, bool commit_it) {
   if (plugin::instance() == nullptr) return kXaResourceManagerError;
   auto transaction = plugin::instance()->transactions->take_prepared(xid_bytes(*xid));
   if (!transaction) return kXaUnknownXid;
   Status status =
       commit_it ? transaction->commit_prepared(plugin::flush_at_commit()) : transaction->rollback_prepared();
-  if (status.ok() && commit_it) status = plugin::after_commit(transaction->commit_position());
+  if (status.ok() && commit_it) status = after_commit_by_xid(transaction->commit_position());
   if (status.ok()) return kXaOk;
   plugin::log_error(status.with("finishing a prepared transaction").message());
   return kXaResourceManagerError;

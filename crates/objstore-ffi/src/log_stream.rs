@@ -23,6 +23,7 @@ notices! {
     atoll_store_current_set => current_set(number);
     atoll_store_note_ddl => note_ddl();
     atoll_store_note_drop => note_drop();
+    atoll_store_note_recovered => note_recovered();
     atoll_store_wal_created => wal_created(number);
     atoll_store_wal_appended => wal_appended(number, length);
     atoll_store_wal_synced => wal_synced(number, length);

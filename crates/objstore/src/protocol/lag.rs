@@ -8,7 +8,8 @@
 //! L2: while anything is uncovered `pending_since` is set, to a time not later than the oldest uncovered byte's
 //!     append by more than the race described in `clear_pending`; so the reported age never hides lag.
 //! L3: what a former process left behind (its *inheritance*) has no known age and counts as too old: with durability
-//!     async nothing new is acknowledged before a root of this epoch and the WAL found at open are in the bucket.
+//!     async nothing new is acknowledged before a root of this epoch and the WAL found at open are in the bucket, and
+//!     the commits that the server's recovery adds to it.
 //! Lock rule: none; every field is an atomic.
 
 use crate::config::Durability;
@@ -148,7 +149,7 @@ impl CommitPath {
         }
     }
 
-    /// Everything counted so far was found at open and was acknowledged by a former process (L3).
+    /// Everything counted so far may have been acknowledged by a former process (L3).
     pub(crate) fn set_inherited(&self) {
         self.inherited_end.store(self.position() + 1, SeqCst);
     }

@@ -268,6 +268,28 @@ fn the_first_commit_after_a_crash_takes_the_former_ones_along() {
     crash(heir);
 }
 
+/// So are the commits that the server's recovery adds before it lets clients in.
+#[test]
+fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
+    let bucket = Bucket::in_memory();
+    let dir = scratch();
+    let mut model = Model::default();
+    let mut tuning = quick();
+    (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    let config = config(dir.path(), "owner:1", Durability::Async);
+    crash(Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false));
+    let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    db.commit(&mut model, 0b11, 1, 1);
+    db.store.note_recovered();
+    let position = db.commit(&mut model, 0b11, 2, 2);
+    db.store.after_commit(position, WAIT).unwrap();
+    lose(db, dir.path());
+    let heir = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
+    heir.check(&model, "after the loss");
+    assert!(heir.last_seq >= 1, "what recovery committed is lost");
+    crash(heir);
+}
+
 /// The chunk is in the bucket, but a restore would stop in front of it.
 #[test]
 fn shipped_wal_behind_an_unpublished_edit_is_not_covered() {

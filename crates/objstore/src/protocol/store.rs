@@ -185,6 +185,12 @@ impl Store {
         self.shared.sync_path(&state);
     }
 
+    /// The end of a commit that a former process may have acknowledged has been written (two-phase commit, decided by
+    /// the server's recovery): it counts as inherited, see `lag.rs`, L3. No request.
+    pub fn note_recovered(&self) {
+        self.shared.path.set_inherited();
+    }
+
     /// WAL `number` has `length` bytes. A few atomics; takes the lock for the first bytes of a WAL only.
     pub fn wal_appended(&self, number: u64, length: u64) {
         if !self.shared.path.appended(number, length) {
