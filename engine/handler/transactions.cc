@@ -169,8 +169,8 @@ int recover(handlerton *, XID *xids, uint length) {
   return static_cast<int>(count);
 }
 
-// At start nobody waits for an answer: what recovery commits was acknowledged by the former process, if at all,
-// and the first commit of this one waits until the bucket has it.
+// At start nobody waits for an answer: what recovery commits was acknowledged by the former process, if at
+// all, and the first commit of this one waits until the bucket has it.
 Status after_commit_by_xid(uint64_t position) {
   if (mysqld_server_started) return plugin::after_commit(position);
   atoll_store_note_recovered(plugin::instance()->store);

@@ -279,6 +279,7 @@ fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
     let config = config(dir.path(), "owner:1", Durability::Async);
     crash(Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false));
     let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    db.store.publish(WAIT).unwrap();
     db.commit(&mut model, 0b11, 1, 1);
     db.store.note_recovered();
     let position = db.commit(&mut model, 0b11, 2, 2);
