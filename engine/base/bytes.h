@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "base/namespace.h"
 
@@ -110,6 +111,17 @@ inline size_t store_varint(uint8_t *to, uint64_t value) {
 inline void append_varint(std::string *out, uint64_t value) {
   uint8_t bytes[kVarintBytesMax];
   out->append(reinterpret_cast<const char *>(bytes), store_varint(bytes, value));
+}
+
+// Two digits for each byte.
+inline std::string to_hex(std::string_view bytes, const char *digits = "0123456789ABCDEF") {
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const char byte : bytes) {
+    text.push_back(digits[static_cast<uint8_t>(byte) >> 4]);
+    text.push_back(digits[byte & 15]);
+  }
+  return text;
 }
 
 // Reads a varint from [from, end). Returns its length, or 0 if it is cut, too long or not the

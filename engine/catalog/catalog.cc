@@ -4,19 +4,13 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 
+#include "base/clock.h"
 #include "catalog/catalog_impl.h"
 
 namespace atoll::catalog {
 namespace {
-
-uint64_t now_us() {
-  using std::chrono::duration_cast;
-  return static_cast<uint64_t>(
-      duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
-}
 
 Status no_such_table(std::string_view database, std::string_view name) {
   return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");

@@ -1,6 +1,5 @@
 #include "handler/server.h"
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "catalog/record.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/prepared_writers.h"
@@ -100,10 +101,8 @@ Status complete_version(const TABLE *form, catalog::TableDef *def) {
 
 Status remove_temporary_rows(const catalog::TablePtr &def) {
   atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
-  std::string begin, end;
-  for (int shift = 24; shift >= 0; shift -= 8) begin.push_back(static_cast<char>(def->prefix >> shift));
-  end = atoll::codec::key_after_prefix(begin);
-  return database->delete_range(database->temp_family(), begin, end);
+  const catalog::Doomed::Range rows = catalog::table_range(*def);
+  return database->delete_range(database->temp_family(), rows.begin, rows.end);
 }
 
 // A partitioned table that was not opened since its .frm went comes here as a whole, not partition by

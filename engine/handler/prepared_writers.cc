@@ -3,7 +3,7 @@
 
 #include "handler/prepared_writers.h"
 
-#include "codec/key_codec.h"
+#include "catalog/record.h"
 #include "handler/table_name.h"
 #include "handler/transactions.h"
 #include "plugin/instance.h"
@@ -15,9 +15,8 @@ std::string prepared_writer_of(const catalog::TableDef &def) {
   plugin::Instance *instance = plugin::instance();
   lsm::Family *family = def.logical_only ? nullptr : instance->database->find_family(def.family_id);
   if (family == nullptr) return {};
-  std::string lower;
-  for (int shift = 24; shift >= 0; shift -= 8) lower.push_back(static_cast<char>(def.prefix >> shift));
-  return instance->transactions->prepared_writer(family, lower, codec::key_after_prefix(lower));
+  const catalog::Doomed::Range rows = catalog::table_range(def);
+  return instance->transactions->prepared_writer(family, rows.begin, rows.end);
 }
 
 }  // namespace

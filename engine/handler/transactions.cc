@@ -11,6 +11,7 @@
 
 #include <utility>
 
+#include "base/bytes.h"
 #include "handler/coordinator_log.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
@@ -53,14 +54,6 @@ bool xid_from_bytes(const std::string &bytes, XID *xid) {
   if (bytes.size() != header + gtrid + bqual || gtrid + bqual > MYSQL_XIDDATASIZE) return false;
   xid->set(format, bytes.data() + header, gtrid, bytes.data() + header + gtrid, bqual);
   return true;
-}
-
-std::string hex(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes)
-    for (const int shift : {4, 0})
-      text.push_back("0123456789ABCDEF"[(static_cast<uint8_t>(c) >> shift) & 15]);
-  return text;
 }
 
 int commit(handlerton *, THD *thd, bool all) {
@@ -271,13 +264,13 @@ std::string xid_text(const std::string &bytes) {
   const auto quoted = [](std::string_view part) {
     std::string text = "'";
     for (const char c : part) {
-      if (c < ' ' || c > '~' || c == '\'' || c == '\\') return "X'" + hex(part) + "'";
+      if (c < ' ' || c > '~' || c == '\'' || c == '\\') return "X'" + to_hex(part) + "'";
       text.push_back(c);
     }
     return text + "'";
   };
   XID xid;
-  if (!xid_from_bytes(bytes, &xid)) return "X'" + hex(bytes) + "'";
+  if (!xid_from_bytes(bytes, &xid)) return "X'" + to_hex(bytes) + "'";
   const auto gtrid = static_cast<size_t>(xid.gtrid_length), bqual = static_cast<size_t>(xid.bqual_length);
   std::string text = quoted({xid.data, gtrid});
   if (bqual != 0 || xid.formatID != 1) text += "," + quoted({xid.data + gtrid, bqual});

@@ -3,18 +3,13 @@
 #include <rocksdb/compaction_job_stats.h>
 
 #include <algorithm>
-#include <chrono>
+
+#include "base/clock.h"
 
 namespace atoll::lsm {
 namespace {
 
 constexpr size_t kKeptMax = 200;
-
-uint64_t now_us() {
-  using std::chrono::duration_cast;
-  return static_cast<uint64_t>(
-      duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
-}
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 // What SHOW STATUS, SHOW ENGINE ATOLL STATUS and INFORMATION_SCHEMA say of the databases.
 #include <rocksdb/statistics.h>
 
-#include <algorithm>
 #include <sstream>
 #include <unordered_map>
 
@@ -67,8 +66,6 @@ std::vector<TableFile> DatabaseImpl::table_files() {
     files.push_back({file.file_number, family->second, file.level, file.num_entries, file.num_deletions,
                      std::move(file.smallestkey), std::move(file.largestkey)});
   }
-  std::sort(files.begin(), files.end(),
-            [](const TableFile &a, const TableFile &b) { return a.number < b.number; });
   return files;
 }
 

@@ -154,7 +154,7 @@ class Database {
   virtual void set_block_cache_bytes(uint64_t bytes) = 0;
   // name/value pairs for SHOW STATUS (memtable bytes, stalls, compaction debt, WAL syncs, ...).
   virtual std::vector<std::pair<std::string, uint64_t>> counters() = 0;
-  virtual std::vector<TableFile> table_files() = 0;   // by number
+  virtual std::vector<TableFile> table_files() = 0;   // in no order
   virtual std::vector<Compaction> compactions() = 0;  // oldest first, some hundred
   virtual std::string describe() = 0;                 // for SHOW ENGINE ATOLL STATUS
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "catalog/record.h"
 #include "plugin/info_schema.h"
 #include "plugin/instance.h"
@@ -264,15 +265,7 @@ class KeyOwners {
   std::map<std::pair<uint32_t, uint32_t>, catalog::TablePtr> owners_;
 };
 
-std::string hex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string text;
-  for (const char byte : bytes.substr(0, columns::kKeyHexMax / 2)) {
-    text.push_back(kDigits[static_cast<uint8_t>(byte) >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
+std::string shown_key(std::string_view key) { return to_hex(key.substr(0, columns::kKeyHexMax / 2)); }
 
 int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
@@ -281,13 +274,10 @@ int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
     Row row(thd, list->table);
     row.number(lock.transaction_id);
     const catalog::TablePtr table = owners.table(lock.family_id, lock.key);
-    if (table) {
-      row.name(table->database).name(table->name).text(KeyOwners::index_name(*table, lock.key));
-    } else {
-      row.null().null().null();  // a TEMPORARY table, or one dropped meanwhile
-    }
-    row.text(hex(lock.key));
-    lock.key_end.empty() ? row.null() : row.text(hex(lock.key_end));
+    row.names_of(table.get());  // none: a TEMPORARY table, or one dropped meanwhile
+    table ? row.text(KeyOwners::index_name(*table, lock.key)) : row.null();
+    row.text(shown_key(lock.key));
+    lock.key_end.empty() ? row.null() : row.text(shown_key(lock.key_end));
     row.text(lock.mode_name());
     row.text(lock.waiting ? "waiting" : "granted")
         .number(lock.waited_ms)

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "txn/lock_table_impl.h"
 
 namespace atoll::txn {
@@ -103,7 +104,8 @@ std::string LockTable::Impl::describe_cycle(Request *start, Request *last, Reque
              : r.mode == LockMode::kExclusive ? "X"
                                               : "S") +
             (r.upgrade ? " (upgrade)" : "") + " on family " + std::to_string(r.key.family_id) + " key " +
-            to_hex(r.key.key) + " behind transaction " + std::to_string(blocker.owner->transaction_id) + "\n";
+            to_hex(r.key.key, "0123456789abcdef") + " behind transaction " +
+            std::to_string(blocker.owner->transaction_id) + "\n";
   }
   text += "victim: transaction " + std::to_string(victim->owner->transaction_id) + "\n";
   return text;

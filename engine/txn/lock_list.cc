@@ -4,17 +4,6 @@
 
 namespace atoll::txn {
 
-std::string to_hex(std::string_view bytes) {
-  static const char digits[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const unsigned char c : bytes) {
-    out.push_back(digits[c >> 4]);
-    out.push_back(digits[c & 15]);
-  }
-  return out;
-}
-
 namespace {
 
 LockInfo describe(const Lock &lock, const LockOwner::State &owner, LockMode mode) {

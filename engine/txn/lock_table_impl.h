@@ -251,6 +251,4 @@ bool own_row_range_serves(const RangeSlot &slot, const Request &request);
 void wake(LockOwner::State *owner);  // any mutex but an owner's
 void await_no_pins(LockOwner::State *owner);
 
-std::string to_hex(std::string_view bytes);
-
 }  // namespace atoll::txn

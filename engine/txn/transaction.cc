@@ -3,10 +3,10 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <mutex>
 
+#include "base/clock.h"
 #include "txn/merged_iterator.h"
 #include "txn/transaction_impl.h"
 
@@ -16,11 +16,6 @@ namespace {
 
 constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
-
-uint64_t now_us() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
-}
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 

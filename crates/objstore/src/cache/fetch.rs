@@ -219,18 +219,21 @@ impl Cache {
             landing.send_replace(Some(piece));
         }
         let parts_count = (parts.len() as u32).min(UNSTORED_PARTS_MAX as u32);
-        let mut room = self.unstored.try_acquire_many(parts_count).ok();
-        if room.is_none() {
-            self.room_wanted.notify_waiters();
-            room = self.unstored.acquire_many(parts_count).await.ok();
-            drop(permit);
-        } else {
-            drop(permit);
-            self.wait_for_a_quiet_moment().await;
-        }
+        let _room = match self.unstored.try_acquire_many(parts_count) {
+            Ok(room) => {
+                drop(permit);
+                self.wait_for_a_quiet_moment().await;
+                Ok(room)
+            }
+            Err(_) => {
+                self.room_wanted.notify_waiters();
+                let room = self.unstored.acquire_many(parts_count).await;
+                drop(permit);
+                room
+            }
+        };
         let (cache, target) = (Arc::clone(&self), Arc::clone(&file));
         let _ = tokio::task::spawn_blocking(move || cache.store(&target, &parts)).await;
-        drop(room);
         let mut flights = file.flights.lock();
         for (part, landing) in landings {
             if flights.get(&part).is_some_and(|flight| flight.same_channel(&landing.subscribe())) {

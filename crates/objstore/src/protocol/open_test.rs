@@ -241,31 +241,40 @@ fn ddl_is_covered_by_a_root_before_it_is_acknowledged() {
     assert_eq!(db.last_seq, 1);
 }
 
+/// Nothing is shipped or published unless somebody waits for it.
+fn open_idle(bucket: &Bucket, dir: &Path, flush: bool) -> Db {
+    let mut tuning = quick();
+    (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    let config = config(dir, "owner:1", Durability::Async);
+    Db::open(open_store(&config, bucket, tuning).unwrap(), dir, flush)
+}
+
+/// Loses the directory; what an heir finds in the bucket must reach to `seq_min`.
+fn expect_after_loss(db: Db, bucket: &Bucket, dir: &Path, model: &Model, seq_min: u64, lost: &str) {
+    lose(db, dir);
+    let heir = open_idle(bucket, dir, true);
+    heir.check(model, "after the loss");
+    assert!(heir.last_seq >= seq_min, "{lost} is lost");
+    crash(heir);
+}
+
 /// What a former process acknowledged and did not ship is in the bucket before anything new is acknowledged.
 #[test]
 fn the_first_commit_after_a_crash_takes_the_former_ones_along() {
     let bucket = Bucket::in_memory();
     let dir = scratch();
     let mut model = Model::default();
-    // Nothing is shipped or published unless somebody waits for it.
-    let mut tuning = quick();
-    (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
-    let config = config(dir.path(), "owner:1", Durability::Async);
-    let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    let mut db = open_idle(&bucket, dir.path(), false);
     let position = db.commit(&mut model, 0b11, 1, 1);
     db.store.after_commit(position, WAIT).unwrap();
     db.commit(&mut model, 0b11, 2, 2);
     db.sync();
     crash(db);
-    let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    let mut db = open_idle(&bucket, dir.path(), false);
     assert_eq!(db.last_seq, 2);
     let position = db.commit(&mut model, 0b11, 3, 3);
     db.store.after_commit(position, WAIT).unwrap();
-    lose(db, dir.path());
-    let heir = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
-    heir.check(&model, "after the loss");
-    assert!(heir.last_seq >= 2, "what the second process found at open is lost");
-    crash(heir);
+    expect_after_loss(db, &bucket, dir.path(), &model, 2, "what the second process found at open");
 }
 
 /// So are the commits that the server's recovery adds before it lets clients in.
@@ -274,21 +283,14 @@ fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
     let bucket = Bucket::in_memory();
     let dir = scratch();
     let mut model = Model::default();
-    let mut tuning = quick();
-    (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
-    let config = config(dir.path(), "owner:1", Durability::Async);
-    crash(Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false));
-    let mut db = Db::open(open_store(&config, &bucket, tuning.clone()).unwrap(), dir.path(), false);
+    crash(open_idle(&bucket, dir.path(), false));
+    let mut db = open_idle(&bucket, dir.path(), false);
     db.store.publish(WAIT).unwrap();
     db.commit(&mut model, 0b11, 1, 1);
     db.store.note_recovered();
     let position = db.commit(&mut model, 0b11, 2, 2);
     db.store.after_commit(position, WAIT).unwrap();
-    lose(db, dir.path());
-    let heir = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
-    heir.check(&model, "after the loss");
-    assert!(heir.last_seq >= 1, "what recovery committed is lost");
-    crash(heir);
+    expect_after_loss(db, &bucket, dir.path(), &model, 1, "what recovery committed");
 }
 
 /// The chunk is in the bucket, but a restore would stop in front of it.
