@@ -13,7 +13,7 @@ import random
 
 import pytest
 from harness.random_sql import new_server, replay, run_rounds
-from harness.random_sql_compare import Pair
+from harness.random_sql_compare import Answer, Difference, Pair, Stop
 from harness.random_sql_dml import Step
 
 MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "0"))
@@ -57,3 +57,18 @@ def test_a_clean_script_survives_restart_and_kill():
     pair.close()
     pair.server.destroy()
     assert found is None, found
+
+
+def test_damage_is_laid_to_the_engine_the_table_stands_on():
+    """ALTER TABLE … ENGINE lets the two engines change places for a while."""
+    pair = Pair(new_server().start())
+    swapped = [CREATE, Step("ALTER TABLE t ENGINE={X}"), Step("", action="verify")]
+    assert replay(pair, swapped) is None
+    fine = Answer(rows=[("t", "check", "status", "OK")], names=("",))
+    damaged = Answer(rows=[("t", "check", "error", "Corrupt")], names=("",))
+    with pytest.raises(Difference):
+        pair.healthy(Step("CHECK TABLE t"), inno=damaged, atoll=fine)
+    with pytest.raises(Stop):
+        pair.healthy(Step("CHECK TABLE t"), inno=fine, atoll=damaged)
+    pair.close()
+    pair.server.destroy()

@@ -310,7 +310,8 @@ def replay(pair: Pair, script: list[Step]) -> tuple[int, Difference] | None:
             pair.run(step)
         except Difference as difference:
             return number, difference
-        except Stop:
+        except Stop as stop:
+            pair.log(f"stopped at an allowed difference: {stop}")
             return None
     return None
 

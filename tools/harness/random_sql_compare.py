@@ -36,7 +36,7 @@ class Difference(Exception):
 
 
 class Stop(Exception):
-    """The two differ for a reason on the list: this round cannot go on."""
+    """The two differ for a reason on the list, or InnoDB's table is damaged: this round cannot go on."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,14 @@ class Pair:
 
     def run(self, step: Step) -> Answer:
         """Runs one step on both engines. Returns InnoDB's answer. Errors: Difference, Stop."""
+        try:
+            return self._run(step)
+        except Difference as difference:
+            if difference.kind.split()[0] in ("rows", "counts", "error"):
+                self._stop_if_innodb_is_damaged(difference)
+            raise
+
+    def _run(self, step: Step) -> Answer:
         self._clock += 1
         actions = {"restart": self._restart, "kill": self._kill, "verify": self.verify, "reset": self.reset}
         if step.action in actions:
@@ -169,7 +177,8 @@ class Pair:
         self.log(f"{step.session}: {step.sql}\n  -> {answers['atoll']}")
         self._compare(step, answers["inno"], answers["atoll"])
         if step.action == "same":
-            self._compare_paths(step, answers["atoll"])
+            for database, answer in answers.items():
+                self._compare_paths(step, database, answer)
         else:
             self._same.clear()
         return answers["inno"]
@@ -181,7 +190,7 @@ class Pair:
             return
         verb = step.sql.split()[0]
         if verb in ("OPTIMIZE", "ANALYZE", "CHECK") or (verb == "ALTER" and atoll.names):
-            return self._healthy(step, atoll, inno)
+            return self.healthy(step, inno, atoll)
         if _shape(inno, step.ordered) != _shape(atoll, step.ordered):
             raise Difference(f"rows {verb}", f"{step.sql}\n{_disagreement(inno, atoll, step.ordered)}")
         # An ALTER counts the rows it copied: none when it is done in place.
@@ -197,27 +206,53 @@ class Pair:
                 return
         raise Difference(f"error {inno.error} {atoll.error}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
 
-    def _healthy(self, step: Step, answer: Answer, inno: Answer | None = None) -> None:
-        """What InnoDB says in the same words is no fault of ATOLL's."""
-        unwanted = ("error", "warning") if step.sql.startswith("CHECK") else ("error",)
-        said = {row[2:] for row in inno.rows} if inno else set()
-        bad = [row for row in answer.rows if row[2].lower() in unwanted and row[2:] not in said]
-        if bad or (step.sql.startswith("CHECK") and answer.rows[-1][3] != "OK"):
-            raise Difference("health", f"{step.sql}\n  {answer}")
-
-    def _compare_paths(self, step: Step, answer: Answer) -> None:
+    def _compare_paths(self, step: Step, database: str, answer: Answer) -> None:
         """All access paths of one question give one set of rows."""
         question = re.sub(r"(FORCE|IGNORE) INDEX \([^)]*\)", "", step.sql)
         found = sorted(map(repr, answer.rows))
-        if self._same.setdefault(question, found) != found:
-            raise Difference(
-                "paths", f"{step.sql}\nby another index:\n  {self._same[question]}\nby this:\n  {found}"
-            )
+        first = self._same.setdefault(f"{database}: {question}", found)
+        if first != found:
+            engine = self._engine(database, step.sql.partition(" FROM ")[2].split()[0])
+            message = f"{engine}: {step.sql}\nby another index:\n  {first}\nby this:\n  {found}"
+            if engine == "InnoDB":
+                raise Stop("InnoDB's indexes disagree")
+            raise Difference("paths", message)
+
+    # ---- health: which engine a complaint is about ------------------------------------------------------
+
+    def _engine(self, database: str, table: str) -> str:
+        """Returns the engine of a table: the other one for a while, never so for temporary tables."""
+        query = f"SELECT engine FROM information_schema.tables WHERE table_schema = '{database}' AND table_name = "
+        rows = self.ask(database, query + f"'{table}'", "checker").rows
+        return rows[0][0] if rows else ENGINES[database]
+
+    def healthy(self, step: Step, inno: Answer, atoll: Answer) -> None:
+        """ATOLL's tables are whole; what InnoDB says in the same words is no fault of either."""
+        table = step.sql.split()[2]
+        rows = {self._engine("inno", table): inno.rows, self._engine("atoll", table): atoll.rows}
+        if _complaints(step.sql, rows["ATOLL"], rows["InnoDB"]):
+            raise Difference("health", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
+        if _complaints(step.sql, rows["InnoDB"], rows["ATOLL"]):
+            raise Stop("InnoDB's table fails its CHECK")
+
+    def _check(self, table: str) -> None:
+        """CHECK TABLE EXTENDED on both. Errors: Difference about ATOLL's table, Stop about InnoDB's."""
+        step = Step(f"CHECK TABLE {table} EXTENDED")
+        self.healthy(step, *(self.ask(database, step.sql, "checker") for database in ENGINES))
+
+    def _stop_if_innodb_is_damaged(self, difference: Difference) -> None:
+        """No answer of a damaged table can be compared; ATOLL's tables must pass their own check even then."""
+        try:
+            for table in self._tables("inno"):
+                self._check(table)
+        except Stop as stop:
+            print(f"{stop}, seen by {difference.kind}: {difference}", flush=True)
+            raise stop from difference
 
     # ---- the whole content ----------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """Compares all tables and definitions; ATOLL's pass CHECK TABLE and come back from SHOW CREATE TABLE."""
+        """Compares all tables and definitions; all pass CHECK TABLE, ATOLL's come back from SHOW CREATE TABLE."""
         tables = {database: self._tables(database) for database in ENGINES}
         if tables["inno"] != tables["atoll"]:
             raise Difference("tables", f"InnoDB has {tables['inno']}, ATOLL {tables['atoll']}")
@@ -243,8 +278,7 @@ class Pair:
             raise Difference("definition", f"{table}\n  InnoDB {inno}\n  ATOLL {atoll}")
         rows = Step(f"SELECT * FROM {table}")
         self._compare(rows, *(self.ask(database, rows.sql, "checker") for database in ENGINES))
-        answer = self.ask("atoll", f"CHECK TABLE {table} EXTENDED", "checker")
-        self._healthy(Step(f"CHECK TABLE {table} EXTENDED"), answer)
+        self._check(table)
         self._round_trip(table)
 
     def _round_trip(self, table: str) -> None:
@@ -314,6 +348,16 @@ class Pair:
         ):
             cursor.execute(f"SET timestamp = {self._clock}")
             cursor.execute(rendered(sql, "atoll"))
+
+
+def _complaints(sql: str, rows: list[tuple], others: list[tuple]) -> list[tuple]:
+    """Returns the rows of CHECK TABLE and its like that tell of damage and that the other engine does not say too."""
+    unwanted = ("error", "warning") if "CHECK" in sql else ("error",)
+    bad = [row for row in rows if row[2].lower() in unwanted]
+    if sql.startswith("CHECK") and rows[-1][3] != "OK":
+        bad.append(rows[-1])
+    said = {row[2:] for row in others}
+    return [row for row in bad if row[2:] not in said]
 
 
 def _text(value: bytes | None) -> str | None:
