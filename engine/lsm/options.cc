@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "lsm/split_compression.h"
+
 namespace atoll::lsm {
 namespace {
 
@@ -53,15 +55,15 @@ bool parse_number(std::string_view text, uint64_t *number) {
 // are of use more often than those of a random key: larger blocks, for their 1 byte a row.
 constexpr uint64_t kNumberedRowsBlockBytes = 32 * 1024;
 
-// Measured with 4,000,000 rows of 14 + 42 bytes, 33 of them random letters and digits, filters included:
+// Measured with 800,000 rows of 14 + 42 bytes, 33 of them random letters and digits, without filters; in two
+// streams (split_block.h) and in one:
 //
-//   zstd 3, blocks of  8 KiB   33.6 bytes a row        zstd 1, 16 KiB   33.2, writing costs 0.7 of zstd 3
-//                     16 KiB   32.9                    zstd 6, 16 KiB   32.9, writing costs 2.0 of zstd 3
-//                     32 KiB   31.8                    lz4,    16 KiB   45.9    none   56.5
-//   values apart from keys in a block +0.3, a dictionary of 8 KiB -0.7 (writing costs 1.6 as much).
+//   zstd 3, blocks of 16 KiB   27.9  31.8 bytes a row        zstd 1, 32 KiB   27.2  31.2
+//                     32 KiB   27.2  30.6                    zstd 6, 32 KiB   27.0  30.5
+//                     64 KiB   26.4  29.7                    zlib,   32 KiB   28.6  32.9
 //
-// Scans decompress 10 million rows a second and core from 16 KiB on, whatever the rest. 16 KiB blocks give
-// nearly all of the gain; larger ones make each point read decompress more.
+// Scans decompress 6 million rows a second and core, whatever the rest. 16 KiB blocks give nearly all of the
+// gain; larger ones make each point read decompress more.
 rocksdb::BlockBasedTableOptions table_options(const SharedParts &parts) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = parts.block_cache;
@@ -232,6 +234,7 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   options.compression = plain ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
   options.bottommost_compression = to_rocksdb(compression.algorithm);
   options.bottommost_compression_opts = compression_options(compression);
+  options.compression_manager = split_compression_manager();
   options.memtable_whole_key_filtering = false;
   options.optimize_filters_for_hits = false;  // unique checks ask for absent keys
   return options;

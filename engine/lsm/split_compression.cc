@@ -1,0 +1,300 @@
+#include "lsm/split_compression.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "lsm/split_block.h"
+
+namespace atoll::lsm {
+namespace {
+
+using rocksdb::CompressionType;
+using rocksdb::Compressor;
+using rocksdb::Decompressor;
+using rocksdb::Slice;
+
+// Table S1 of docs/internals/formats-rows.md. Stored in every table file: never another number.
+constexpr CompressionType kSplitType = rocksdb::kCustomCompression80;
+
+// One block in so many is compressed both ways.
+constexpr uint32_t kBlocksPerTrial = 16;
+// A limit that no block reaches, for blocks that are not split.
+constexpr uint32_t kNotSplit = UINT32_MAX;
+// Below this the frames of two streams cost more than they save.
+constexpr size_t kBlockBytesMin = 1024;
+
+Slice as_slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+// ---- Writing -------------------------------------------------------------------------------------
+
+struct SplitArea : Compressor::WorkingArea {
+  Compressor::ManagedWorkingArea inner;
+  BlockStreams streams;
+  std::string compressed;  // room for one stream
+  std::string split;       // the whole block in the form of table S1
+};
+
+// Compresses the data blocks of one file.
+class SplitCompressor final : public Compressor {
+ public:
+  explicit SplitCompressor(std::unique_ptr<Compressor> inner) : inner_(std::move(inner)) {}
+
+  const char *Name() const override { return "AtollSplit"; }
+  CompressionType GetPreferredCompressionType() const override {
+    return inner_->GetPreferredCompressionType();
+  }
+  uint32_t GetRecommendedParallelThreads() const override { return inner_->GetRecommendedParallelThreads(); }
+  std::unique_ptr<Compressor> Clone() const override {
+    return std::make_unique<SplitCompressor>(inner_->Clone());
+  }
+
+  ManagedWorkingArea ObtainWorkingArea() override {
+    auto *area = new SplitArea;
+    area->inner = inner_->ObtainWorkingArea();
+    return {area, this};
+  }
+  void ReleaseWorkingArea(WorkingArea *area) override { delete static_cast<SplitArea *>(area); }
+
+  rocksdb::Status CompressBlock(Slice block, char *output, size_t *output_bytes, CompressionType *type,
+                                ManagedWorkingArea *area) override {
+    ManagedWorkingArea own;
+    if (area == nullptr || area->owner() != this) {
+      own = ObtainWorkingArea();
+      area = &own;
+    }
+    auto *split_area = static_cast<SplitArea *>(area->get());
+    const uint32_t number = blocks_.fetch_add(1, std::memory_order_relaxed);
+    if (number % kBlocksPerTrial == 0) return try_both(block, output, output_bytes, type, split_area);
+    const uint32_t head_bytes = head_bytes_.load(std::memory_order_relaxed);
+    if (head_bytes != kNotSplit && write_split(block, head_bytes, *output_bytes, split_area)) {
+      take_split(output, output_bytes, type, *split_area);
+      return rocksdb::Status::OK();
+    }
+    return inner_->CompressBlock(block, output, output_bytes, type, &split_area->inner);
+  }
+
+ private:
+  // The smaller form of both, and that for the blocks to come.
+  rocksdb::Status try_both(Slice block, char *output, size_t *output_bytes, CompressionType *type,
+                           SplitArea *area) {
+    const std::string_view bytes = block.ToStringView();
+    const size_t room = *output_bytes;
+    const rocksdb::Status whole = inner_->CompressBlock(block, output, output_bytes, type, &area->inner);
+    if (!whole.ok()) return whole;
+    const size_t whole_bytes = *type == rocksdb::kNoCompression ? room : *output_bytes;
+    const uint32_t head_bytes = common_head_bytes(bytes);
+    const bool smaller = write_split(block, head_bytes, room, area) && area->split.size() < whole_bytes;
+    head_bytes_.store(smaller ? head_bytes : kNotSplit, std::memory_order_relaxed);
+    if (smaller) take_split(output, output_bytes, type, *area);
+    return whole;
+  }
+
+  // Writes `block` in the form of table S1 into area->split. False if it cannot be split, or takes more
+  // than `bytes_max`.
+  bool write_split(Slice block, uint32_t head_bytes, size_t bytes_max, SplitArea *area) {
+    if (block.size() < kBlockBytesMin) return false;
+    if (!split_block(block.ToStringView(), head_bytes, &area->streams)) return false;
+    area->split.clear();
+    append_varint(&area->split, block.size());
+    append_varint(&area->split, head_bytes);
+    append_varint(&area->split, area->streams.restart_interval);
+    return append_stream(area->streams.heads, area) && append_stream(area->streams.tails, area) &&
+           area->split.size() <= bytes_max;
+  }
+
+  bool append_stream(std::string_view stream, SplitArea *area) {
+    CompressionType type = rocksdb::kNoCompression;
+    area->compressed.resize(stream.size());
+    size_t length = stream.size();
+    const rocksdb::Status status =
+        inner_->CompressBlock(as_slice(stream), area->compressed.data(), &length, &type, &area->inner);
+    if (!status.ok()) return false;
+    const std::string_view stored =
+        type == rocksdb::kNoCompression ? stream : std::string_view(area->compressed).substr(0, length);
+    area->split.push_back(static_cast<char>(type));
+    append_varint(&area->split, stored.size());
+    area->split.append(stored);
+    return true;
+  }
+
+  static void take_split(char *output, size_t *output_bytes, CompressionType *type, const SplitArea &area) {
+    std::memcpy(output, area.split.data(), area.split.size());
+    *output_bytes = area.split.size();
+    *type = kSplitType;
+  }
+
+  const std::unique_ptr<Compressor> inner_;
+  std::atomic<uint32_t> blocks_{0};
+  std::atomic<uint32_t> head_bytes_{kNotSplit};  // of the last trial
+};
+
+// What a file's compressor is made from: data blocks are split, index and other blocks are not.
+class FileCompressor final : public rocksdb::CompressorWrapper {
+ public:
+  using CompressorWrapper::CompressorWrapper;
+
+  const char *Name() const override { return "AtollFile"; }
+  std::unique_ptr<Compressor> Clone() const override {
+    return std::make_unique<FileCompressor>(wrapped_->Clone());
+  }
+  // The one of the wrapped compressor cannot read split blocks; without any, RocksDB asks the manager.
+  std::shared_ptr<Decompressor> GetOptimizedDecompressor() const override { return nullptr; }
+  std::unique_ptr<Compressor> MaybeCloneSpecialized(rocksdb::CacheEntryRole block_type,
+                                                    DictConfigArgs && /*none is used*/) const override {
+    if (block_type != rocksdb::CacheEntryRole::kDataBlock) return nullptr;
+    return std::make_unique<SplitCompressor>(wrapped_->Clone());
+  }
+};
+
+// ---- Reading -------------------------------------------------------------------------------------
+
+rocksdb::Status damaged(const char *what) {
+  return rocksdb::Status::Corruption("a block in two streams", what);
+}
+
+struct StoredStream {
+  CompressionType type = rocksdb::kNoCompression;
+  Slice bytes;
+};
+
+// A block in the form of table S1, behind its size.
+struct StoredBlock {
+  uint64_t head_bytes = 0;
+  uint64_t restart_interval = 0;
+  StoredStream heads;
+  StoredStream tails;
+};
+
+bool take_varint(Slice *from, uint64_t *value) {
+  const auto *bytes = reinterpret_cast<const uint8_t *>(from->data());
+  const size_t length = load_varint(bytes, bytes + from->size(), value);
+  from->remove_prefix(length);
+  return length != 0;
+}
+
+bool take_stream(Slice *from, StoredStream *stream) {
+  if (from->empty()) return false;
+  stream->type = static_cast<CompressionType>((*from)[0]);
+  from->remove_prefix(1);
+  uint64_t length;
+  if (!take_varint(from, &length) || length > from->size()) return false;
+  stream->bytes = {from->data(), length};
+  from->remove_prefix(length);
+  return true;
+}
+
+bool take_block(Slice from, StoredBlock *block) {
+  return take_varint(&from, &block->head_bytes) && take_varint(&from, &block->restart_interval) &&
+         take_stream(&from, &block->heads) && take_stream(&from, &block->tails) && from.empty() &&
+         block->head_bytes <= UINT32_MAX && block->restart_interval <= UINT32_MAX;
+}
+
+class SplitDecompressor final : public rocksdb::DecompressorWrapper {
+ public:
+  using DecompressorWrapper::DecompressorWrapper;
+
+  const char *Name() const override { return "AtollSplit"; }
+
+  rocksdb::Status ExtractUncompressedSize(Args &args) override {
+    if (args.compression_type != kSplitType) return wrapped_->ExtractUncompressedSize(args);
+    return Decompressor::ExtractUncompressedSize(args);
+  }
+
+  rocksdb::Status DecompressBlock(const Args &args, char *output) override {
+    if (args.compression_type != kSplitType) return wrapped_->DecompressBlock(args, output);
+    StoredBlock block;
+    if (!take_block(args.compressed_data, &block)) return damaged("its lengths contradict each other");
+    Args heads;
+    Args tails;
+    if (rocksdb::Status status = prepare(args, block.heads, &heads); !status.ok()) return status;
+    if (rocksdb::Status status = prepare(args, block.tails, &tails); !status.ok()) return status;
+    if (heads.uncompressed_size > args.uncompressed_size ||
+        tails.uncompressed_size > args.uncompressed_size - heads.uncompressed_size) {
+      return damaged("its streams are longer than the block");
+    }
+    const auto heads_bytes = std::make_unique_for_overwrite<char[]>(heads.uncompressed_size);
+    if (rocksdb::Status status = unpack(heads, heads_bytes.get()); !status.ok()) return status;
+    const std::string_view head_stream(heads_bytes.get(), heads.uncompressed_size);
+    const auto interval = static_cast<uint32_t>(block.restart_interval);
+    size_t position;
+    if (!tails_position(head_stream, interval, tails.uncompressed_size, args.uncompressed_size, &position)) {
+      return damaged("its streams do not add up to the block");
+    }
+    if (rocksdb::Status status = unpack(tails, output + position); !status.ok()) return status;
+    if (!join_block(head_stream, static_cast<uint32_t>(block.head_bytes), interval, tails.uncompressed_size,
+                    output, args.uncompressed_size)) {
+      return damaged("its entries do not fill it");
+    }
+    return rocksdb::Status::OK();
+  }
+
+ private:
+  rocksdb::Status prepare(const Args &block, const StoredStream &stream, Args *args) {
+    *args = block;
+    args->compression_type = stream.type;
+    args->compressed_data = stream.bytes;
+    args->uncompressed_size = stream.bytes.size();
+    if (stream.type == rocksdb::kNoCompression) return rocksdb::Status::OK();
+    return wrapped_->ExtractUncompressedSize(*args);
+  }
+
+  rocksdb::Status unpack(const Args &args, char *output) {
+    if (args.compression_type != rocksdb::kNoCompression) return wrapped_->DecompressBlock(args, output);
+    std::memcpy(output, args.compressed_data.data(), args.compressed_data.size());
+    return rocksdb::Status::OK();
+  }
+};
+
+// ---- The manager ---------------------------------------------------------------------------------
+
+class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper {
+ public:
+  SplitCompressionManager()
+      : CompressionManagerWrapper(rocksdb::GetBuiltinV2CompressionManager()),
+        decompressor_(std::make_shared<SplitDecompressor>(wrapped_->GetDecompressor())) {}
+
+  const char *Name() const override { return "AtollSplitManager"; }
+  // Stored in every table file: a later form that this code cannot read needs another name.
+  const char *CompatibilityName() const override { return "AtollSplit1"; }
+  std::string CompressionTypeToString(CompressionType type) const override {
+    return type == kSplitType ? "Split" : wrapped_->CompressionTypeToString(type);
+  }
+
+  std::unique_ptr<Compressor> GetCompressorForSST(const rocksdb::FilterBuildingContext &context,
+                                                  const rocksdb::CompressionOptions &options,
+                                                  CompressionType preferred) override {
+    return for_file(wrapped_->GetCompressorForSST(context, options, preferred), preferred);
+  }
+
+  std::shared_ptr<Decompressor> GetDecompressor() override { return decompressor_; }
+  std::shared_ptr<Decompressor> GetDecompressorOptimizeFor(CompressionType /*type*/) override {
+    return decompressor_;
+  }
+  std::shared_ptr<Decompressor> GetDecompressorForTypes(const CompressionType * /*begin*/,
+                                                        const CompressionType * /*end*/) override {
+    return decompressor_;
+  }
+
+ private:
+  static std::unique_ptr<Compressor> for_file(std::unique_ptr<Compressor> inner, CompressionType type) {
+    const bool has_entropy_coder = type == rocksdb::kZSTD || type == rocksdb::kZlibCompression;
+    if (!inner || !has_entropy_coder) return inner;
+    return std::make_unique<FileCompressor>(std::move(inner));
+  }
+
+  const std::shared_ptr<Decompressor> decompressor_;
+};
+
+}  // namespace
+
+const std::shared_ptr<rocksdb::CompressionManager> &split_compression_manager() {
+  static const std::shared_ptr<rocksdb::CompressionManager> manager =
+      std::make_shared<SplitCompressionManager>();
+  return manager;
+}
+
+}  // namespace atoll::lsm

@@ -1,0 +1,20 @@
+// Compression of data blocks in two streams (split_block.h), as a part of RocksDB: which blocks are split,
+// and how both streams stand in one. Everything else is RocksDB's own compression.
+#pragma once
+
+#include <rocksdb/advanced_compression.h>
+
+#include <memory>
+
+#include "base/namespace.h"
+
+namespace atoll::lsm {
+
+// For families and table files of the main and the temp database. It reads what RocksDB's own manager wrote
+// and what it wrote itself; the name in a table file's properties says which. Data blocks compressed by zstd
+// or zlib are split where that makes them smaller: one block in 16 is tried both ways and the next 15 follow
+// it, so that it costs 6 % of the compression. LZ4 has no entropy coder and gains nothing. Thread-safe; one
+// for the process.
+const std::shared_ptr<rocksdb::CompressionManager> &split_compression_manager();
+
+}  // namespace atoll::lsm
