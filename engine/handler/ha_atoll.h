@@ -142,6 +142,7 @@ class ha_atoll final : public handler {
 
   // reading
   void choose_columns();
+  bool entries_suffice() const;
   bool locking() const { return lock_ != atoll::handler::RowLock::kNone; }
   atoll::txn::ReadAt read_at() const;
   void open_cursor(const std::string &start, const std::string &end, bool for_scan);
@@ -243,8 +244,9 @@ class ha_atoll final : public handler {
   // if it matches the server asks for it again; then it is waited for.
   enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
   SemiConsistent semi_consistent_ = SemiConsistent::kOff;
-  bool write_locked_ = false;  // the statement may change rows: unpack and copy whole rows
-  bool keyread_ = false;
+  bool write_locked_ = false;         // the statement may change rows: unpack and copy whole rows
+  bool keyread_ = false;              // the server computes no virtual columns of the index
+  bool entries_suffice_ = false;      // keyread_, and the entries of the index have all that is wanted
   std::vector<bool> wanted_columns_;  // by stored column
   bool want_all_columns_ = false;
 

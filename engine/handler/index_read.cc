@@ -18,6 +18,7 @@ namespace txn = atoll::txn;
 int ha_atoll::index_init(uint index, bool) {
   active_index = index;
   choose_columns();
+  entries_suffice_ = entries_suffice();
   batch_.restart();
   cursor_positioned_ = false;
   cursor_prefix_.clear();
@@ -42,6 +43,15 @@ void ha_atoll::choose_columns() {
     const int stored = layout_->stored_column(i);
     if (stored >= 0 && bitmap_is_set(table->read_set, i)) wanted_columns_[stored] = true;
   }
+}
+
+// Partitions are merged by all columns of the index. Of one that the index has a prefix of, the query needs
+// nothing when the server asks for entries only, but the merge does.
+bool ha_atoll::entries_suffice() const {
+  if (!keyread_ || active_index == MAX_KEY) return false;
+  for (const uint field : layout_->index(active_index).cut_fields)
+    if (bitmap_is_set(table->read_set, field)) return false;
+  return true;
 }
 
 void ha_atoll::open_cursor(const std::string &start, const std::string &end, bool for_scan) {
@@ -282,7 +292,7 @@ int ha_atoll::step(uchar *record, bool forward) {
 // stands on the first entry not in it.
 bool ha_atoll::batching() const {
   return !locking() && active_index != MAX_KEY && static_cast<int>(active_index) != layout_->primary() &&
-         !keyread_;
+         !entries_suffice_;
 }
 
 int ha_atoll::accept_current(uchar *record, bool forward) {
@@ -466,7 +476,7 @@ int ha_atoll::next_from_batch(uchar *record) {
 int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
   const Status status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
   if (!status.ok()) return fail(status.with("table " + layout_->def().database + "." + layout_->def().name));
-  if (record != table->record[0]) complete_for_merge(record);
+  if ((keyread_ && !locking()) || record != table->record[0]) complete_for_merge(record);
   return 0;
 }
 

@@ -3,6 +3,8 @@
 
 #include "handler/layout.h"
 
+#include <algorithm>
+
 #include "handler/field_map.h"
 
 namespace atoll::handler {
@@ -101,9 +103,22 @@ Status Layout::build_indexes(const TABLE *table) {
       parts.insert(parts.end(), primary_parts.begin(), primary_parts.end());
     index.parts.assign(parts.begin(), parts.begin() + index.user_parts);
     index.codec = std::make_shared<const codec::KeyCodec>(index.ordinal, std::move(parts), index.user_parts);
+    find_cut_fields(table, number, &index);
     indexes_.push_back(std::move(index));
   }
   return Status::Ok();
+}
+
+void Layout::find_cut_fields(const TABLE *table, uint number, IndexLayout *index) const {
+  std::vector<uint> cut, given;
+  for (size_t part = 0; part < index->codec->part_count(); part++) {
+    const bool of_user = part < index->user_parts;
+    const KEY &key = table->key_info[of_user ? number : static_cast<uint>(primary_)];
+    const uint field = key.key_part[of_user ? part : part - index->user_parts].fieldnr - 1;
+    (index->codec->decodable(part) ? given : cut).push_back(field);
+  }
+  for (const uint field : cut)
+    if (std::find(given.begin(), given.end(), field) == given.end()) index->cut_fields.push_back(field);
 }
 
 void Layout::set_starts(uint32_t prefix) {

@@ -24,9 +24,10 @@ struct IndexLayout {
   size_t user_parts = 0;
   std::shared_ptr<const codec::KeyCodec> codec;
   std::vector<codec::KeyPart> parts;  // the user's parts, as given to the codec
-  std::string start;                  // prefix | ordinal: every key of the index begins so
-  std::string end;                    // the first key after the index
-  uint64_t readable_from = 0;         // as IndexDef::readable_from
+  std::vector<uint> cut_fields;  // fields of which entries hold a prefix only, so that no entry gives them
+  std::string start;             // prefix | ordinal: every key of the index begins so
+  std::string end;               // the first key after the index
+  uint64_t readable_from = 0;    // as IndexDef::readable_from
 };
 
 class Layout {
@@ -74,6 +75,7 @@ class Layout {
 
  private:
   Status build_indexes(const TABLE *table);
+  void find_cut_fields(const TABLE *table, uint number, IndexLayout *index) const;
   void build_hidden_primary();
 
   void set_starts(uint32_t prefix);

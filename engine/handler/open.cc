@@ -164,7 +164,7 @@ int ha_atoll::reset() {
   parallel_.reset();
   batch_.restart();
   predicate_.reset();
-  keyread_ = false;
+  keyread_ = entries_suffice_ = false;
   row_slice_.Reset();
   if (row_buffer_.capacity() > (1 << 20)) std::string().swap(row_buffer_);
   skip_locked_ = false;
@@ -177,9 +177,10 @@ int ha_atoll::extra(ha_extra_function operation) {
   switch (operation) {
     case HA_EXTRA_KEYREAD:
       keyread_ = true;
+      entries_suffice_ = entries_suffice();
       break;
     case HA_EXTRA_NO_KEYREAD:
-      keyread_ = false;
+      keyread_ = entries_suffice_ = false;
       break;
     case HA_EXTRA_BEGIN_COPY:
       begin_copy(false);

@@ -33,7 +33,7 @@ int ha_atoll::rnd_end() {
 }
 
 // Partitions read by an index are merged by the columns of that index, in records of their own, where the
-// server computes no virtual columns.
+// server computes no virtual columns; neither does it where it believes that they come from entries.
 void ha_atoll::complete_for_merge(uchar *record) {
   if (active_index == MAX_KEY || !indexes_virtual_column(active_index)) return;
   table->move_fields(table->field, record, table->record[0]);
