@@ -34,7 +34,7 @@ OBJECT_BYTES_MAX = 2_000_000
 
 
 class BusyClient(threading.Thread):
-    """Writes one table, or builds and drops its indexes, until the server dies."""
+    """Writes one table, or builds its indexes and turns its primary key round, until the server dies."""
 
     def __init__(self, server: Server, seed: str, alters: bool):
         super().__init__(daemon=True)
@@ -56,9 +56,11 @@ class BusyClient(threading.Thread):
                 self.failure = error
 
     def _alter(self) -> str:
-        if self._random.random() < 0.5:
-            return "ALTER TABLE t DROP INDEX IF EXISTS k, ADD INDEX k (b, c), LOCK=NONE"
-        return "ALTER TABLE t DROP INDEX IF EXISTS u, ADD UNIQUE u (c, a), LOCK=NONE"
+        return self._random.choice([
+            "ALTER TABLE t DROP INDEX IF EXISTS k, ADD INDEX k (b, c), LOCK=NONE",
+            "ALTER TABLE t DROP INDEX IF EXISTS u, ADD UNIQUE u (c, a), LOCK=NONE",
+            f"ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a {self._random.choice(['ASC', 'DESC'])}), LOCK=NONE",
+        ])  # fmt: skip
 
     def _write(self) -> str:
         low = self._random.randrange(20000)

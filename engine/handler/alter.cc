@@ -1,6 +1,7 @@
 // ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
 //
-// An index is built while others write (online_build.h) when its ALTER changes no column.
+// Indexes, or the whole table in the order of another primary key, are built while others write
+// (online_build.h) when the ALTER changes no column.
 //
 // Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
 // something that opening removes. commit stores everything that changes - for a partitioned table, of all
@@ -10,11 +11,14 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "handler/alter_definition.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/index_build.h"
+#include "handler/online_index_build.h"
+#include "handler/online_rekey.h"
 #include "handler/table_name.h"
 #include "plugin/instance.h"
 
@@ -46,6 +50,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
   ah::AlteredDefinition altered;             // what it will hold after commit
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
   std::vector<size_t> new_indexes;           // numbers in the layout
+  std::optional<ah::RekeySource> rekey;      // the primary key changes
   const rocksdb::Snapshot *snapshot = nullptr;
   std::shared_ptr<ah::OnlineBuild> online;
 };
@@ -70,6 +75,14 @@ std::string take_announced(const catalog::TableDef &def) {
 bool fail_alter(const Status &status, const char *what) {
   my_printf_error(ER_INTERNAL_ERROR, "ATOLL: %s: %s", MYF(0), what, status.message());
   return true;
+}
+
+// Where the rows of a table whose primary key changes are, and where their claims go.
+ah::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) {
+  ah::RekeySource source{before.primary_index().start, before.primary_index().end, {}};
+  const atoll::codec::KeyCodec claims(claims_ordinal, {}, 0);
+  claims.append_start(before.def().prefix, &source.claims_start);
+  return source;
 }
 
 // Adds the definition that names the new .frm: the table's, or that of the partitioned table.
@@ -114,10 +127,18 @@ Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online
     building.indexes.push_back(index);
     building.indexes.back().building = true;
   }
+  if (context->altered.rekeyed) {
+    context->rekey = rekey_source(*layout_, context->altered.claims_ordinal);
+    building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
+  }
   ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->update(building));
   context->snapshot = AlterContext::main()->GetSnapshot();
   if (!online) return Status::Ok();
-  context->online = std::make_shared<ah::OnlineBuild>(context->layout, context->new_indexes);
+  if (context->rekey)
+    context->online =
+        std::make_shared<ah::OnlineRekey>(context->layout, *context->rekey, table_share->reclength);
+  else
+    context->online = std::make_shared<ah::OnlineIndexBuild>(context->layout, context->new_indexes);
   share_->set_online_build(context->online);
   return Status::Ok();
 }
@@ -134,7 +155,8 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     status = Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
                            layout_->family(), &context->layout);
   if (status.ok() && !context->altered.added_indexes.empty())
-    status = begin_index_build(context, info->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK);
+    status = begin_index_build(context, info->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK ||
+                                            info->inplace_supported == HA_ALTER_INPLACE_COPY_NO_LOCK);
   return status.ok() ? false : fail_alter(status, "preparing the altered definition");
 }
 
@@ -163,30 +185,30 @@ bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) 
   return true;
 }
 
-// The values of the clashing entry go into the record that the message is made from.
-void show_duplicate(const AlterContext &context, TABLE *altered) {
-  const std::string &key = context.online->duplicate_key();
-  std::string scratch;
-  if (key.size() <= atoll::codec::kKeyStartLength) return;
-  rocksdb::PinnableSlice value;
-  (void)AlterContext::main()->Get(rocksdb::ReadOptions(), context.layout->family()->handle(), key, &value);
-  (void)context.layout->index(context.online->duplicate_index())
-      .codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
-                     {value.data(), value.size()}, altered->record[0], &scratch);
-}
-
 }  // namespace
 
 bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (context->new_indexes.empty()) return false;
-  ah::IndexBuild build(ha_thd(), context->layout, context->new_indexes, altered, context->snapshot);
+  ah::IndexBuild build(ha_thd(), context->layout, context->new_indexes, altered, context->snapshot,
+                       context->rekey ? &*context->rekey : nullptr);
   Status status = build.run();
   THD *thd = ha_thd();
   if (status.ok() && context->online)
     status = catch_up(context->online.get(), [thd] { return thd_killed(thd) == 0; });
   return status.ok() ? false : report_build(status, altered, build.duplicate_index());
 }
+
+namespace {
+
+// All rows have been written anew, in the present version.
+void forget_former_rows(catalog::TableDef *def) {
+  def->readable_from.number = AlterContext::main()->GetLatestSequenceNumber();
+  def->versions.erase(def->versions.begin(), def->versions.end() - 1);
+  def->defaults.clear();
+}
+
+}  // namespace
 
 // Nobody writes the table any more: the last changes go into the new indexes. Older snapshots lack entries of
 // rows that were there then.
@@ -196,12 +218,13 @@ bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered)
   THD *thd = ha_thd();
   if (context->online) {
     const Status status = context->online->finish([thd] { return thd_killed(thd) == 0; });
-    if (status.code() == Code::kDuplicate) show_duplicate(*context, altered);
+    if (status.code() == Code::kDuplicate) context->online->show_duplicate(altered->record[0]);
     if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
   }
   for (catalog::IndexDef &index : context->altered.def.indexes)
     if (index.ordinal >= context->before->next_ordinal)
       index.readable_from = AlterContext::main()->GetLatestSequenceNumber();
+  if (context->rekey) forget_former_rows(&context->altered.def);
   return false;
 }
 

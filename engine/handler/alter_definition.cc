@@ -86,7 +86,38 @@ void alter_indexes(const Alter_inplace_info *info, AlteredDefinition *out) {
   }
 }
 
+// Rows get other keys, and so does every entry, as it ends with its row's.
+void rekey(const TABLE *altered, AlteredDefinition *out) {
+  out->rekeyed = true;
+  out->def.indexes.clear();
+  out->def.hidden_primary_key = false;
+  define_indexes(altered, &out->def);
+  out->claims_ordinal = out->def.next_ordinal++;
+  for (const catalog::IndexDef &index : out->def.indexes) out->added_indexes.push_back(index.name);
+}
+
 }  // namespace
+
+void define_indexes(const TABLE *table, catalog::TableDef *def) {
+  const uint primary = table->s->primary_key;
+  const auto define = [def](std::string name, bool unique) {
+    catalog::IndexDef index;
+    index.name = std::move(name);
+    index.unique = unique;
+    index.ordinal = def->next_ordinal++;
+    def->indexes.push_back(std::move(index));
+  };
+  define(primary == MAX_KEY ? "" : name_of(table->key_info[primary]), true);
+  for (uint i = 0; i < table->s->keys; i++)
+    if (i != primary) define(name_of(table->key_info[i]), (table->key_info[i].flags & HA_NOSAME) != 0);
+}
+
+bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info) {
+  const uint primary = altered->s->primary_key;
+  if (primary == MAX_KEY) return false;
+  return name_of(altered->key_info[primary]) != name_before ||
+         (info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX)) != 0;
+}
 
 std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info) {
   std::vector<const Field *> fields;
@@ -100,7 +131,10 @@ Status alter_definition(const catalog::TableDef &stored, const Layout &before, c
                         const Alter_inplace_info *info, AlteredDefinition *out) {
   out->def = stored;
   ATOLL_RETURN_IF_ERROR(alter_columns(before, altered, info, &out->def));
-  alter_indexes(info, out);
+  if (changes_primary_key(before.primary_index().name, altered, info))
+    rekey(altered, out);
+  else
+    alter_indexes(info, out);
   return Status::Ok();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -23,12 +24,22 @@ inline constexpr size_t kSchemaVersionsMax = 250;
 struct AlteredDefinition {
   catalog::TableDef def;
   std::vector<std::string> added_indexes;
+  // The primary key changes: all indexes are added, and this is the ordinal of the claims (online_rekey.h).
+  bool rekeyed = false;
+  uint16_t claims_ordinal = 0;
 };
 
 // `stored`: what the catalog has, which `before` was made from. `altered` holds in record[0] the defaults
 // that the statement has found. Errors: kInvalid (the two tables do not belong together).
 Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
                         const Alter_inplace_info *info, AlteredDefinition *out);
+
+// Gives the table the indexes of `table`, the primary one first, under ordinals that no other index had.
+void define_indexes(const TABLE *table, catalog::TableDef *def);
+
+// Does the ALTER give the table another primary key, other than none? `name_before`: of the one it has, may
+// be empty.
+bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info);
 
 // The fields of the old table that those of the altered one come from, nullptr for new ones.
 std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info);

@@ -1,15 +1,19 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
-//   in place  indexes are built from the rows, nothing else is written; others may write meanwhile
-//             (online_build.h), unless columns change in the same statement or a new index has a virtual
-//             column
+//   in place  indexes are built from the rows, or all of the table in the order of another primary key;
+//   others
+//             may write meanwhile (online_build.h), unless columns change in the same statement or what is
+//             built has an index on a virtual column
 //   copy      the server makes a new table and fills it (bulk_copy.h)
 #include "handler/ha_atoll.h"
+
+#include <algorithm>
 
 #include "handler/alter_definition.h"
 #include "handler/field_map.h"
 
 namespace ah = atoll::handler;
+namespace catalog = atoll::catalog;
 
 namespace {
 
@@ -23,6 +27,8 @@ constexpr alter_table_operations kColumns = ALTER_ADD_STORED_BASE_COLUMN | ALTER
 constexpr alter_table_operations kVirtualColumns = ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN |
                                                    ALTER_VIRTUAL_COLUMN_ORDER | ALTER_VIRTUAL_GCOL_EXPR;
 constexpr alter_table_operations kAddIndex = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
+constexpr size_t kOrdinalsMax = UINT16_MAX;  // for the indexes of a table, ever
+constexpr alter_table_operations kPrimaryKey = ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
 constexpr alter_table_operations kDropIndex = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
 
 std::string_view primary_name(const TABLE *table) {
@@ -51,15 +57,20 @@ bool same_records(const TABLE *table, const TABLE *altered) {
   return true;
 }
 
-// Is a part of a new index a virtual column? Writers do not compute its values, so they have to wait.
-bool adds_virtual_key(const TABLE *altered, const Alter_inplace_info *info) {
-  for (uint i = 0; i < info->index_add_count; i++) {
-    const KEY &key = info->key_info_buffer[info->index_add_buffer[i]];
-    // Of an index that ALTER adds, field numbers count from 0.
+// Is a part of an index that is built a virtual column? Writers do not compute its values, so they have to
+// wait.
+bool builds_virtual_key(const TABLE *altered, const Alter_inplace_info *info, bool rekeys) {
+  const auto has_virtual_part = [altered](const KEY &key, uint first_field) {
     for (uint part = 0; part < key.user_defined_key_parts; part++)
-      if (!altered->field[key.key_part[part].fieldnr]->stored_in_db()) return true;
-  }
-  return false;
+      if (!altered->field[key.key_part[part].fieldnr - first_field]->stored_in_db()) return true;
+    return false;
+  };
+  if (rekeys)
+    return std::any_of(altered->key_info, altered->key_info + altered->s->keys,
+                       [&](const KEY &key) { return has_virtual_part(key, 1); });
+  // Of an index that ALTER adds, field numbers count from 0.
+  return std::any_of(info->index_add_buffer, info->index_add_buffer + info->index_add_count,
+                     [&](uint index) { return has_virtual_part(info->key_info_buffer[index], 0); });
 }
 
 // Says why an ALTER cannot do without a copy of the table.
@@ -69,16 +80,16 @@ class Refusal {
       : table_(table), altered_(altered), info_(info), flags_(info->handler_flags) {}
 
   // nullptr: it can. Texts of the server where it has one.
-  const char *reason(size_t schema_versions) {
+  const char *reason(const catalog::TableDef &def) {
     if (const char *options = refuse_options()) return options;
     if (const char *rest = refuse_flags()) return rest;
-    if (primary_name(table_) != primary_name(altered_)) return "the primary key changes";
+    if (const char *primary = refuse_primary_key(def)) return primary;
     for (uint i = 0; i < info_->index_add_count; i++)
       if (const char *index = refuse_index(info_->key_info_buffer[info_->index_add_buffer[i]])) return index;
     if ((flags_ & (kColumns | kVirtualColumns)) == 0) return nullptr;
     if (has_long_unique(table_) || has_long_unique(altered_))
       return "columns of a table with a UNIQUE key of unlimited length change";
-    if (schema_versions >= ah::kSchemaVersionsMax)
+    if (def.versions.size() >= ah::kSchemaVersionsMax)
       return "the table was altered too often without being rewritten; use ALTER TABLE ... FORCE";
     return refuse_columns();
   }
@@ -98,17 +109,29 @@ class Refusal {
 
   const char *refuse_flags() const {
     const alter_table_operations rest =
-        flags_ & ~(kDefinitionOnly | kColumns | kVirtualColumns | kAddIndex | kDropIndex);
+        flags_ & ~(kDefinitionOnly | kColumns | kVirtualColumns | kAddIndex | kDropIndex | kPrimaryKey);
     if (rest == 0) return nullptr;
     if (rest & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
       return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
     if (rest & ALTER_COLUMN_NOT_NULLABLE) return "rows may hold NULL in a column that becomes NOT NULL";
-    if (rest & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX)) return "the primary key changes";
     if (rest & ALTER_ADD_CHECK_CONSTRAINT) return "the rows must be checked against a new constraint";
     if (rest & (ALTER_ADD_STORED_GENERATED_COLUMN | ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL))
       return "the values of a generated column must be computed";
     if (rest & ALTER_RECREATE_TABLE) return "FORCE asks for a copy";
     return "ATOLL needs a copy of the table for this change";
+  }
+
+  const char *refuse_primary_key(const catalog::TableDef &def) const {
+    const std::string_view before = primary_name(table_);
+    if (altered_->s->primary_key == MAX_KEY)
+      return before.empty() ? nullptr : "rows need numbers instead of the primary key";
+    if (!ah::changes_primary_key(before, altered_, info_)) return nullptr;
+    if ((flags_ & (kColumns | kVirtualColumns)) != 0 || !same_records(table_, altered_))
+      return "the primary key changes together with columns";
+    if (has_long_unique(table_) || has_long_unique(altered_))
+      return "the primary key of a table with a UNIQUE key of unlimited length changes";
+    const size_t ordinals = size_t{def.next_ordinal} + altered_->s->keys + 1;
+    return ordinals < kOrdinalsMax ? nullptr : "all numbers for indexes have been used; a copy starts anew";
   }
 
   const char *refuse_index(const KEY &key) const {
@@ -186,16 +209,17 @@ Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_defin
 enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *altered,
                                                                      Alter_inplace_info *info) {
   if (is_temporary()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  if (const char *reason = Refusal(table, altered, info).reason(layout_->def().versions.size())) {
+  if (const char *reason = Refusal(table, altered, info).reason(layout_->def())) {
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
-  if ((info->handler_flags & kAddIndex) == 0) return HA_ALTER_INPLACE_INSTANT;
-  const bool adds_virtual = adds_virtual_key(altered, info);
+  const bool rekeys = ah::changes_primary_key(primary_name(table), altered, info);
+  if ((info->handler_flags & kAddIndex) == 0 && !rekeys) return HA_ALTER_INPLACE_INSTANT;
+  const bool has_virtual = builds_virtual_key(altered, info, rekeys);
   if ((info->handler_flags & (kColumns | kVirtualColumns)) == 0 && same_records(table, altered) &&
-      !adds_virtual)
-    return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
-  info->unsupported_reason = adds_virtual ? "the values of an indexed virtual column must be computed"
-                                          : "columns change in the same statement";
-  return HA_ALTER_INPLACE_SHARED_LOCK;
+      !has_virtual)
+    return rekeys ? HA_ALTER_INPLACE_COPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
+  info->unsupported_reason = has_virtual ? "the values of an indexed virtual column must be computed"
+                                         : "columns change in the same statement";
+  return rekeys ? HA_ALTER_INPLACE_COPY_LOCK : HA_ALTER_INPLACE_SHARED_LOCK;
 }

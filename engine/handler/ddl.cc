@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "catalog/record.h"
+#include "handler/alter_definition.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/prepared_writers.h"
@@ -73,20 +74,7 @@ void describe(const TABLE *form, catalog::TableDef *def) {
   def->hidden_primary_key = share->primary_key == MAX_KEY;
   for (uint i = 0; i < share->fields; i++)
     if (share->field[i]->stored_in_db()) def->column_ids.push_back(def->next_column_id++);
-  const auto add_index = [def](const KEY *key) {
-    catalog::IndexDef index;
-    if (key != nullptr) {
-      index.name.assign(key->name.str, key->name.length);
-      index.unique = (key->flags & HA_NOSAME) != 0;
-    } else {
-      index.unique = true;
-    }
-    index.ordinal = def->next_ordinal++;
-    def->indexes.push_back(index);
-  };
-  add_index(def->hidden_primary_key ? nullptr : &form->key_info[share->primary_key]);
-  for (uint i = 0; i < share->keys; i++)
-    if (i != share->primary_key) add_index(&form->key_info[i]);
+  ah::define_indexes(form, def);
   def->versions.push_back({1, {}});
 }
 

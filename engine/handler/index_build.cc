@@ -9,12 +9,13 @@
 namespace atoll::handler {
 
 IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes,
-                       TABLE *altered, const rocksdb::Snapshot *snapshot)
+                       TABLE *altered, const rocksdb::Snapshot *snapshot, const RekeySource *rekey)
     : thd_(thd),
       layout_ptr_(std::move(layout)),
       layout_(*layout_ptr_),
       altered_(altered),
       snapshot_(snapshot),
+      rekey_(rekey),
       database_(plugin::instance()->database.get()),
       indexes_(std::move(indexes)),
       virtual_parts_(virtual_parts()),
@@ -37,8 +38,23 @@ void IndexBuild::open_streams() {
     lsm::BulkLoad::UniqueLength length;
     if (layout_.index(i).unique)
       length = [this, i](std::string_view key) { return layout_.unique_length(i, key); };
+    if (is_primary(i)) {
+      streams_.push_back(load_->add_stream(false, [](std::string_view key) { return key.size(); }));
+      rows_stream_ = streams_.back();
+      continue;
+    }
     streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kIndexEntries));
   }
+  if (rekey_ != nullptr) claims_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kIndexEntries);
+}
+
+// The row under its new key, and the claim to that key.
+Status IndexBuild::add_rekeyed(const uint8_t *record, std::string_view old_key) {
+  layout_.primary_key(record, 0, &primary_key_);
+  entry_value_.clear();
+  layout_.row().pack(record, &entry_value_);
+  ATOLL_RETURN_IF_ERROR(load_->add(rows_stream_, primary_key_, entry_value_));
+  return load_->add(claims_stream_, rekey_->claim(primary_key_, old_key), {});
 }
 
 Status IndexBuild::add_row(std::string_view key, std::string_view row) {
@@ -48,7 +64,9 @@ Status IndexBuild::add_row(std::string_view key, std::string_view row) {
     if (altered_->update_virtual_field(field, false) != 0)
       return Status(Code::kInvalid, "an expression of a virtual column failed");
   primary_key_.assign(key);
+  if (rekey_ != nullptr) ATOLL_RETURN_IF_ERROR(add_rekeyed(record, key));
   for (size_t i = 0; i < indexes_.size(); i++) {
+    if (is_primary(indexes_[i])) continue;
     bool has_null = false;
     layout_.secondary_entry(indexes_[i], record, primary_key_, &entry_key_, &entry_value_, &has_null);
     ATOLL_RETURN_IF_ERROR(load_->add(streams_[i], entry_key_, entry_value_));
@@ -58,14 +76,16 @@ Status IndexBuild::add_row(std::string_view key, std::string_view row) {
 
 Status IndexBuild::scan() {
   const IndexLayout &primary = layout_.primary_index();
+  const std::string &begin = rekey_ != nullptr ? rekey_->rows_start : primary.start;
+  const std::string &end_of_rows = rekey_ != nullptr ? rekey_->rows_end : primary.end;
   ParallelScan::Request request;
   request.db = database_->db(layout_.family()->side());
   request.family = layout_.family();
   request.snapshot = snapshot_;
-  request.begin = primary.start;
-  request.end = primary.end;
+  request.begin = begin;
+  request.end = end_of_rows;
   request.threads = std::max<size_t>(1, plugin::scan_threads(thd_));
-  request.splits = database_->split(layout_.family(), primary.start, primary.end, request.threads * 8);
+  request.splits = database_->split(layout_.family(), begin, end_of_rows, request.threads * 8);
   request.row = &layout_.row();
   ParallelScan rows(std::move(request));
   for (uint64_t count = 1;; count++) {
@@ -96,6 +116,10 @@ void IndexBuild::show_duplicate() {
     if (streams_[i] == load_->duplicate_stream()) duplicate_index_ = indexes_[i];
   const std::string_view key = load_->duplicate_key();
   if (duplicate_index_ == MAX_KEY || key.size() <= codec::kKeyStartLength) return;
+  if (is_primary(duplicate_index_)) {
+    (void)layout_.row().unpack(load_->duplicate_value(), nullptr, altered_->record[0]);
+    return;
+  }
   std::string scratch;
   (void)layout_.index(duplicate_index_)
       .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), altered_->record[0],

@@ -1,5 +1,5 @@
-// Fills the indexes that an in-place ALTER adds, from a scan of all rows: external sort, sorted files, one
-// ingestion.
+// Fills what an in-place ALTER builds, from a scan of all rows: new indexes, or the table in the order of
+// another primary key. External sort, sorted files, one ingestion.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "handler/layout.h"
+#include "handler/online_rekey.h"
 #include "handler/server.h"
 
 namespace atoll::handler {
@@ -15,9 +16,10 @@ namespace atoll::handler {
 class IndexBuild {
  public:
   // `layout`: of the altered table. `indexes`: those to fill, by number in the layout. `snapshot`: the rows
-  // to fill them from; the caller releases it.
+  // to fill them from; the caller releases it. `rekey`: set if the primary key changes, which is then among
+  // the indexes.
   IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered,
-             const rocksdb::Snapshot *snapshot);
+             const rocksdb::Snapshot *snapshot, const RekeySource *rekey);
 
   // Errors: kDuplicate (duplicate_index() says of which index; the record of `altered` holds the values that
   // clash), kInterrupted, and those of BulkLoad. After an error nothing is in the indexes.
@@ -28,6 +30,8 @@ class IndexBuild {
   void open_streams();
   Status scan();
   Status add_row(std::string_view key, std::string_view row);
+  Status add_rekeyed(const uint8_t *record, std::string_view old_key);
+  bool is_primary(size_t index) const { return static_cast<int>(index) == layout_.primary(); }
   std::vector<Field *> virtual_parts() const;
   void show_duplicate();
 
@@ -36,10 +40,13 @@ class IndexBuild {
   const Layout &layout_;
   TABLE *altered_;
   const rocksdb::Snapshot *snapshot_;
+  const RekeySource *rekey_;
   lsm::Database *database_;
   std::vector<size_t> indexes_;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;               // of the load, by position in indexes_
+  std::vector<size_t> streams_;  // of the load, by position in indexes_
+  size_t claims_stream_ = 0;     // of the load, if the primary key changes
+  size_t rows_stream_ = 0;
   const std::vector<Field *> virtual_parts_;  // of the indexes; their values are computed in `altered`
   std::vector<uint8_t> record_;
   std::string entry_key_, entry_value_, primary_key_;

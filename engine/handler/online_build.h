@@ -1,22 +1,23 @@
-// An index that is being built while others write the table (LOCK=NONE).
+// What an ALTER builds from a table's rows while others write them (LOCK=NONE): indexes, or the whole table
+// in the order of another primary key.
 //
 // The rows as they were when the build began are scanned, sorted and ingested by IndexBuild. What changed
-// since stands in a log, in the order of the changes of each row, and is replayed on top:
+// since stands in a log and is replayed on top:
 //
 //   writer   ── its transaction ──▶ rows, finished indexes (main)
-//                              └──▶ log: "put" or "remove" of an entry (temp)
+//                              └──▶ log (temp)
 //   ALTER    scan at snapshot ─▶ ingest ─▶ replay … replay ─▶ exclusive lock ─▶ last replay ─▶ catalog
 //
 // The log is in the temp database: its records commit and roll back with the transaction that wrote them, and
-// after a crash neither the log nor the index is there. Writers never touch the index itself, so an entry
-// that a transaction removed cannot come back with the ingestion.
+// after a crash neither the log nor what was built is there. Writers never touch what is being built, so
+// an entry that a transaction removed cannot come back with the ingestion.
 //
 // Order: log records are numbered when they are written. Two changes of one row are ordered by its lock,
 // which the first holds until it has committed, so numbers of one row grow in commit order.
 // Uniqueness is checked at the end: an entry that is put beside another of the same value is suspect, and
 // suspects are looked at again when nothing can change any more.
 //
-// Threads: log() from any writer; all else from the ALTER's thread.
+// Threads: log(), spoil() and close() from any; all else from the ALTER's thread.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "handler/layout.h"
@@ -34,10 +36,7 @@ namespace atoll::handler {
 
 class OnlineBuild {
  public:
-  // `layout`: of the altered table, whose records must be those of the table that writers use. `indexes`: the
-  // numbers of those being built. From now on log() must be called for every change.
-  OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes);
-  ~OnlineBuild();
+  virtual ~OnlineBuild();
   OnlineBuild(const OnlineBuild &) = delete;
   OnlineBuild &operator=(const OnlineBuild &) = delete;
 
@@ -48,34 +47,52 @@ class OnlineBuild {
   // Notes a change of a row in the writer's transaction. Errors: those of Transaction::put.
   Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after);
 
-  // The index would be wrong: a transaction's end and its log records went different ways. The ALTER fails.
+  // The build would be wrong: a transaction's end and its log records went different ways. The ALTER fails.
   void spoil(const char *reason) { spoiled_.store(reason, std::memory_order_release); }
 
-  // Moves what has been committed to the log into the indexes. *records: how many there were. `progress` is
-  // asked now and then; false ends it with kInterrupted. Errors: kInterrupted, and of writing.
+  // Moves what has been committed to the log into what is built. *records: how many there were. `progress` is
+  // asked now and then; false ends it with kInterrupted. Errors: kInterrupted, kCorruption, and of writing.
   Status replay(const std::function<bool()> &progress, uint64_t *records);
 
   // The last replay. Requires: no transaction with log records runs. Errors: as replay(), kInvalid (spoiled),
-  // kDuplicate (duplicate_index() and duplicate_key() say of what).
+  // kDuplicate (duplicate_index() says of which index).
   Status finish(const std::function<bool()> &progress);
   size_t duplicate_index() const { return duplicate_index_; }
-  const std::string &duplicate_key() const { return duplicate_key_; }
+  // After kDuplicate: writes the values that clash into `record`, as far as they can be read. Their text
+  // stands in this object.
+  virtual void show_duplicate(uint8_t *record) = 0;
 
   // Nothing is logged from now on.
   void close() { closed_.store(true, std::memory_order_release); }
 
- private:
-  struct Record;
-  struct Batch;
+ protected:
+  // One record of the log. What key and value mean is the derived class's.
+  struct Change {
+    bool put = false;
+    uint16_t index = 0;
+    std::string key = {}, value = {};
+  };
 
-  Status append(txn::Transaction *transaction, size_t index, bool put, std::string_view key,
-                std::string_view value);
-  Status apply(Batch *batch);
-  Status find_suspects(const Batch &batch);
-  Status is_unique(std::string_view start, bool *unique, std::string *first);
+  // `layout`: of the altered table, whose records must be those of the table that writers use.
+  explicit OnlineBuild(std::shared_ptr<const Layout> layout);
+
+  virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
+  // Changes in the order of the log. Some may come twice.
+  virtual Status apply(const std::vector<Change> &changes) = 0;
+
+  Status append(txn::Transaction *transaction, const Change &change);
+  // Is there at most one entry that begins with `start`? *first: its key.
+  Status is_unique(std::string_view start, bool *unique, std::string *first) const;
+  // Notes `start` of a unique index's entries if there are two by now.
+  Status suspect_if_double(size_t index, const std::string &start);
+  rocksdb::DB *main() const;
 
   const std::shared_ptr<const Layout> layout_;
-  const std::vector<size_t> indexes_;
+  std::string duplicate_key_;  // the first of the entries that clash
+
+ private:
+  Status apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys);
+
   lsm::Database *const database_;
   std::string log_start_, log_end_;  // all log keys are between
   std::atomic<uint64_t> next_number_{0};
@@ -83,7 +100,6 @@ class OnlineBuild {
   std::atomic<const char *> spoiled_{nullptr};
   std::set<std::pair<size_t, std::string>> suspects_;  // index, start of the entries
   size_t duplicate_index_ = 0;
-  std::string duplicate_key_;
 };
 
 }  // namespace atoll::handler
