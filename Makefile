@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch bench-ddl mtr-asan tsan clean
 
 PYTHON := build/bin/python
 
@@ -41,7 +41,7 @@ mtr-asan: setup       ## the SQL tests with the plugin under address and undefin
 	@tools/build.sh --asan
 	@tools/mtr.sh --asan $(MTR_ARGS) $(T)
 
-tsan: setup           ## the lock table's unit tests under the thread sanitizer (slow)
+tsan: setup           ## the C++ unit tests and RocksDB under the thread sanitizer (slow)
 	@tools/tsan.sh
 
 mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 WORKERS=4 KEEP_REFERENCE=yes
@@ -64,6 +64,9 @@ bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: 
 
 bench-tpch: build     ## SCALE=0.1 REPEAT=3: plans, answers and times of TPC-H beside InnoDB; build/bench/tpch.json
 	@$(PYTHON) bench/tpch.py --scale $(or $(SCALE),0.1) --repeat $(or $(REPEAT),3)
+
+bench-ddl: build      ## TABLES=5000 GIGABYTES=10 REPEAT=3: drop, truncate and instant ALTER of a large table; build/bench/ddl.json
+	@$(PYTHON) bench/ddl.py --tables $(or $(TABLES),5000) --gigabytes $(or $(GIGABYTES),10) --repeat $(or $(REPEAT),3)
 
 clean:                ## removes build/; the cache under ~/.cache/atoll stays
 	rm -rf build

@@ -4,7 +4,7 @@
 #   tools/build.sh [--asan|--tsan] [--target TARGET]...
 #
 # Result: build/ha_atoll.so and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
-# test programs (--target) make sense.
+# test programs (--target) make sense; they get the RocksDB that is instrumented too.
 # --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
@@ -48,8 +48,10 @@ build_rust() {
 }
 
 configure() {
+  local rocksdb=$ROCKSDB_DIR
+  [ "$sanitize" != thread ] || rocksdb=$ATOLL_CACHE/$ROCKSDB_TSAN_NAME
   cmake -S "$ATOLL_ROOT" -B "$tree" -G "Unix Makefiles" \
-    -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_ROCKSDB_DIR="$ROCKSDB_DIR" \
+    -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_ROCKSDB_DIR="$rocksdb" \
     -DATOLL_OBJSTORE_LIB="$CARGO_TARGET_DIR/release/libatoll_objstore.a" \
     -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" >"$tree.log" 2>&1 || {
     cat "$tree.log" >&2

@@ -6,8 +6,19 @@
 # classes and the server's. No io_uring, no jemalloc: the plugin must not need what a plain Debian server lacks.
 # Jumbo sources (12 files each) cut the compile time to less than half.
 #
-# Result: $ATOLL_CACHE/rocksdb-<version>-.../{librocksdb.a,include}
+#   tools/setup/rocksdb.sh [--tsan]      --tsan: instrumented for ThreadSanitizer, for tools/tsan.sh
+#
+# Result: $ATOLL_CACHE/rocksdb-<version>-...[-tsan]/{librocksdb.a,include}
 . "$(dirname "$0")/common.sh"
+
+name=$ROCKSDB_NAME
+optimisation="-O2 -DNDEBUG"
+instrumentation=
+if [ "${1:-}" = --tsan ]; then
+  name=$ROCKSDB_TSAN_NAME
+  optimisation="-O1 -DNDEBUG"
+  instrumentation="-fsanitize=thread -Wno-tsan"
+fi
 
 portable_level() { if [ "$ARCH" = x86_64 ]; then printf x86-64-v2; else printf 1; fi; }
 
@@ -25,8 +36,8 @@ build_rocksdb() {  # build_rocksdb WORK OUT LOG
   crate=$(fetch_crate "$log")
   [ -f "$crate/rocksdb/include/rocksdb/version.h" ] || die "the crate in $crate holds no RocksDB source"
   run_logged "$log" cmake -S "$crate/rocksdb" -B "$work/build" -G "Unix Makefiles" \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
-    -DCMAKE_CXX_FLAGS="-fPIC -fvisibility=hidden -fvisibility-inlines-hidden -g1" \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="$optimisation" \
+    -DCMAKE_CXX_FLAGS="-fPIC -fvisibility=hidden -fvisibility-inlines-hidden -g1 $instrumentation" \
     -DUSE_RTTI=ON -DPORTABLE="$(portable_level)" -DFAIL_ON_WARNINGS=OFF \
     -DWITH_ZSTD=ON -DWITH_LZ4=ON -DWITH_ZLIB=ON -DWITH_SNAPPY=OFF -DWITH_BZ2=OFF \
     -DWITH_LIBURING=OFF -DWITH_JEMALLOC=OFF -DWITH_GFLAGS=OFF -DWITH_NUMA=OFF \
@@ -40,4 +51,4 @@ build_rocksdb() {  # build_rocksdb WORK OUT LOG
   cp "$crate/rocksdb/COPYING" "$out/"
 }
 
-[ -d "$ATOLL_CACHE/$ROCKSDB_NAME" ] || provide "$ROCKSDB_NAME" build_rocksdb
+[ -d "$ATOLL_CACHE/$name" ] || provide "$name" build_rocksdb
