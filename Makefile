@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch bench-ddl mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch bench-ddl memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 
@@ -67,6 +67,9 @@ bench-tpch: build     ## SCALE=0.1 REPEAT=3: plans, answers and times of TPC-H b
 
 bench-ddl: build      ## TABLES=5000 GIGABYTES=10 REPEAT=3: drop, truncate and instant ALTER of a large table; build/bench/ddl.json
 	@$(PYTHON) bench/ddl.py --tables $(or $(TABLES),5000) --gigabytes $(or $(GIGABYTES),10) --repeat $(or $(REPEAT),3)
+
+memory-bound: build   ## ROWS=10000000: statements over very many rows in a server limited to 512 MiB; prints times and peaks
+	@$(PYTHON) bench/memory_bound.py --rows $(or $(ROWS),10000000)
 
 clean:                ## removes build/; the cache under ~/.cache/atoll stays
 	rm -rf build

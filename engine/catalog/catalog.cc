@@ -71,6 +71,7 @@ Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *vis
   options.sync = sync;
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;  // the catalog's own mutex orders its writers
+  const std::shared_lock gate(*database->commit_gate());
   rocksdb::TransactionDB *db = database->db(lsm::Side::kMain);
   const Status status = lsm::from_rocksdb(db->Write(options, plain, batch)).with("writing the catalog");
   if (visible_from != nullptr) *visible_from = db->GetLatestSequenceNumber();

@@ -122,6 +122,10 @@ class TestDatabase final : public lsm::Database {
   std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &) override {
     return nullptr;
   }
+  rocksdb::Options run_file_options() override { return {}; }
+  std::string spill_directory() override { return {}; }
+  Status commit_ingestion(lsm::Ingestion *) override { return Status::Ok(); }
+  std::shared_mutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
@@ -149,6 +153,7 @@ class TestDatabase final : public lsm::Database {
   }
 
   rocksdb::TransactionDB *db_ = nullptr;
+  std::shared_mutex commit_gate_;
   std::map<uint32_t, std::unique_ptr<TestFamily>> families_;
   std::vector<std::unique_ptr<TestFamily>> dropped_;
   lsm::Family *catalog_ = nullptr;

@@ -125,8 +125,9 @@ Status BulkCopy::write_small() {
   if (small_.empty()) return Status::Ok();
   rocksdb::WriteOptions options;
   options.sync = plugin::flush_at_commit();
-  rocksdb::DB *db = plugin::instance()->database->db(layout_->family()->side())->GetBaseDB();
-  return lsm::from_rocksdb(db->Write(options, &batch));
+  lsm::Database *database = plugin::instance()->database.get();
+  const std::shared_lock gate(*database->commit_gate());
+  return lsm::from_rocksdb(database->db(layout_->family()->side())->GetBaseDB()->Write(options, &batch));
 }
 
 Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared_ptr<const Layout> *layout) {

@@ -41,6 +41,11 @@ OnlineBuild::~OnlineBuild() {
   (void)database_->delete_range(database_->temp_family(), log_start_, log_end_);
 }
 
+Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
+  const std::shared_lock gate(*database_->commit_gate());
+  return lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), batch));
+}
+
 rocksdb::DB *OnlineBuild::main() const { return database_->db(layout_->family()->side())->GetBaseDB(); }
 
 // ---- writers -------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ class OnlineBuild {
   // Notes `start` of a unique index's entries if there are two by now.
   Status suspect_if_double(size_t index, const std::string &start);
   rocksdb::DB *main() const;
+  Status write(rocksdb::WriteBatch *batch) const;  // to main
 
   const std::shared_ptr<const Layout> layout_;
   std::string duplicate_key_;  // the first of the entries that clash

@@ -34,7 +34,7 @@ Status OnlineIndexBuild::apply(const std::vector<Change> &changes) {
         change.put ? batch.Put(handle, change.key, change.value) : batch.Delete(handle, change.key);
     if (!added.ok()) return lsm::from_rocksdb(added);
   }
-  ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), &batch)));
+  ATOLL_RETURN_IF_ERROR(write(&batch));
   for (const Change &change : changes) {
     if (!change.put || !layout_->index(change.index).unique) continue;
     const size_t length = layout_->unique_length(change.index, change.key);

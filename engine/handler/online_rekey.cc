@@ -74,11 +74,11 @@ Status OnlineRekey::apply(const std::vector<Change> &changes) {
     if (!added.ok()) return lsm::from_rocksdb(added);
     touched.insert(change.key);
   }
-  ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), &claims)));
+  ATOLL_RETURN_IF_ERROR(write(&claims));
   rocksdb::WriteBatch settled;
   unique_starts_.clear();
   for (const std::string &key : touched) ATOLL_RETURN_IF_ERROR(settle(key, &settled));
-  ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), &settled)));
+  ATOLL_RETURN_IF_ERROR(write(&settled));
   const auto primary = static_cast<size_t>(layout_->primary());
   for (const std::string &key : touched)
     ATOLL_RETURN_IF_ERROR(suspect_if_double(primary, source_.claim(key, source_.rows_start)));

@@ -96,7 +96,15 @@ int prepare(handlerton *, THD *thd, bool all) {
   }
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  Status status = session->prepare(xid_bytes(xid));
+  // Its files are on this machine only, while XA COMMIT may come on another one.
+  Status status;
+  if (session->transaction()->is_spilled() && xid.get_my_xid() == 0)
+    status = Status(
+        Code::kInvalid,
+        "an XA transaction larger than half of atoll_transaction_memory cannot be prepared; raise it, or "
+        "split the transaction");
+  else
+    status = session->prepare(xid_bytes(xid));
   if (status.ok()) return 0;
   report(thd, status);
   my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());

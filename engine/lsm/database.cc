@@ -10,6 +10,7 @@
 #include "lsm/bulk_load.h"
 #include "lsm/database_impl.h"
 #include "lsm/info_log.h"
+#include "lsm/run_file.h"
 
 namespace atoll::lsm {
 namespace {
@@ -199,7 +200,10 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   options.sync = !options.disableWAL;  // nobody would repeat a deletion lost in a crash
   rocksdb::WriteBatch batch;
   rocksdb::Status status = batch.DeleteRange(family->handle(), from, to);
-  if (status.ok()) status = base(family->side())->Write(options, &batch);
+  {
+    const std::shared_lock gate(commit_gate_);
+    if (status.ok()) status = base(family->side())->Write(options, &batch);
+  }
   if (status.ok() && family->side() == Side::kMain) {
     reclaim_->add(family, std::string(begin), std::string(end));
   }
@@ -221,6 +225,25 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
   settings.threads = static_cast<size_t>(parts_.threads);
   settings.sort_bytes_max = options_.bulk_sort_bytes;
   return make_bulk_load(std::move(settings));
+}
+
+// ---- transactions larger than memory -----------------------------------------------------------------
+
+rocksdb::Options DatabaseImpl::run_file_options() {
+  return bulk_file_options(Compression{Algorithm::kLz4, 0}, parts_, env_.get(), StreamKind::kRows);
+}
+
+std::string DatabaseImpl::spill_directory() { return options_.local_dir + "/spill"; }
+
+// The log is synced first: a power failure must not lose commits in front of this one. The gate keeps others
+// from writing between the two notes.
+Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
+  const std::unique_lock gate(commit_gate_);
+  ATOLL_RETURN_IF_ERROR(sync_wal());
+  if (options_.store != nullptr) atoll_store_note_drop(options_.store);
+  ATOLL_RETURN_IF_ERROR(ingestion->commit());
+  if (options_.store != nullptr) atoll_store_note_ddl(options_.store);
+  return Status::Ok();
 }
 
 // ---- maintenance ---------------------------------------------------------------------------------

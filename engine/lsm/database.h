@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,8 @@ class BulkLoad {
   virtual std::string_view duplicate_value() const { return {}; }
 };
 
+class Ingestion;
+
 struct RangeEstimate {
   uint64_t bytes = 0;    // on disk, compressed, plus memtables
   uint64_t entries = 0;  // estimated
@@ -139,6 +142,16 @@ class Database {
   virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
 
   virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) = 0;
+
+  // Transactions larger than memory (run_file.h): how their files are made, and where their directories
+  // stand. What is in there outlives a restart; the owner removes it.
+  virtual rocksdb::Options run_file_options() = 0;
+  virtual std::string spill_directory() = 0;
+  // Commits an ingestion into main so that what the bucket holds stays a prefix of the history: it takes
+  // commit_gate() exclusively. Errors: as Ingestion::commit().
+  virtual Status commit_ingestion(Ingestion *ingestion) = 0;
+  // Whoever writes to main, except by a Family's or BulkLoad's functions, holds it shared meanwhile.
+  virtual std::shared_mutex *commit_gate() = 0;
 
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.

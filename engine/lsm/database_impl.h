@@ -36,6 +36,11 @@ class DatabaseImpl final : public Database {
   Status delete_range(Family *family, std::string_view begin, std::string_view end) override;
   std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) override;
 
+  rocksdb::Options run_file_options() override;
+  std::string spill_directory() override;
+  Status commit_ingestion(Ingestion *ingestion) override;
+  std::shared_mutex *commit_gate() override { return &commit_gate_; }
+
   RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) override;
   std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                  size_t pieces) override;
@@ -79,6 +84,7 @@ class DatabaseImpl final : public Database {
   std::unique_ptr<IdleFlush> idle_flush_;
   Family *catalog_ = nullptr;
   Family *shared_ = nullptr;
+  std::shared_mutex commit_gate_;
   std::atomic<uint64_t> next_bulk_id_{1};
   std::atomic<uint64_t> wal_syncs_{0};
 };

@@ -38,12 +38,20 @@ char take_over_value, read_only_value;
 // Set once by take_settings(): what `auto` stands for.
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
 
+unsigned long long physical_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_size <= 0) return kGiB;  // unknown
+  return static_cast<unsigned long long>(pages) * static_cast<unsigned long long>(page_size);
+}
+
 // A quarter of the memory, 128 MiB to 1 GiB: a server has other caches too.
 unsigned long long default_block_cache_size() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_size <= 0) return 256 * kMiB;
-  const unsigned long long quarter = static_cast<unsigned long long>(pages) * page_size / 4;
-  return std::clamp(quarter / kMiB * kMiB, 128 * kMiB, kGiB);
+  return std::clamp(physical_memory() / 4 / kMiB * kMiB, 128 * kMiB, kGiB);
+}
+
+// Larger transactions go to local disk and commit by ingestion, which is for the few that need it.
+unsigned long long default_transaction_memory() {
+  return std::clamp(physical_memory() / 16 / kMiB * kMiB, 64 * kMiB, kGiB);
 }
 
 // All cores up to 8: beyond, one scan would take the server from everybody else.
@@ -153,11 +161,12 @@ MYSQL_SYSVAR_ULONGLONG(
     block_cache_size, block_cache_size_value, PLUGIN_VAR_RQCMDARG,
     "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, at most 1 GiB", nullptr,
     update_block_cache_size, default_block_cache_size(), 8 * kMiB, 1ULL << 44, kMiB);
-MYSQL_SYSVAR_ULONGLONG(transaction_memory, transaction_memory_value, PLUGIN_VAR_RQCMDARG,
-                       "Bytes of memory for what one transaction has locked. Beyond a quarter of it, row "
-                       "locks become locks on ranges "
-                       "of rows, which may have more rows in them",
-                       nullptr, update_transaction_memory, 64 * kMiB, kMiB, 1024 * kGiB, kMiB);
+MYSQL_SYSVAR_ULONGLONG(
+    transaction_memory, transaction_memory_value, PLUGIN_VAR_RQCMDARG,
+    "Bytes of memory for what one transaction has written and locked. Beyond half of it, changes go to local "
+    "disk; beyond a quarter, row locks become locks on ranges of rows, which may have more rows in them. "
+    "Default: a sixteenth of the memory, at least 64 MiB and at most 1 GiB",
+    nullptr, update_transaction_memory, default_transaction_memory(), kMiB, 1024 * kGiB, kMiB);
 MYSQL_SYSVAR_ENUM(compression, compression_value, PLUGIN_VAR_RQCMDARG,
                   "Compression of tables created without the COMPRESSION option: none, lz4, zstd or zlib",
                   nullptr, nullptr, static_cast<unsigned long>(lsm::Algorithm::kZstd), &compression_typelib);

@@ -12,12 +12,15 @@ std::string_view view(const rocksdb::Slice &slice) { return {slice.data(), slice
 
 }  // namespace
 
-MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, std::shared_ptr<WriteSet> set,
-                               WriteSet::FamilyWrites *writes, std::string lower, std::string upper)
-    : base_(std::move(base)),
-      own_(std::move(set), writes),
-      lower_(std::move(lower)),
-      upper_(std::move(upper)) {}
+MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, std::string lower,
+                               std::string upper)
+    : base_(std::move(base)), own_(std::move(own)), lower_(std::move(lower)), upper_(std::move(upper)) {}
+
+rocksdb::Status MergedIterator::status() const {
+  if (!base_->status().ok()) return base_->status();
+  const Status own = own_.status();
+  return own.ok() ? rocksdb::Status::OK() : rocksdb::Status::IOError(own.message());
+}
 
 bool MergedIterator::own_valid() const {
   return own_.valid() && own_.key() >= lower_ && (upper_.empty() || own_.key() < upper_);
@@ -33,7 +36,7 @@ rocksdb::Slice MergedIterator::key() const {
 
 rocksdb::Slice MergedIterator::value() const {
   if (current_ == Current::kBase) return base_->value();
-  const std::string_view value = own_.write().value();
+  const std::string_view value = own_.value();
   return {value.data(), value.size()};
 }
 
@@ -48,6 +51,7 @@ void MergedIterator::settle() {
   for (;;) {
     if (!base_->Valid() && !base_->status().ok()) return;
     if (!own_valid()) {
+      if (!own_.valid() && !own_.status().ok()) return;
       if (base_->Valid()) current_ = Current::kBase;
       return;
     }
@@ -57,7 +61,7 @@ void MergedIterator::settle() {
       return;
     }
     equal_ = order == 0;
-    if (!own_.write().removed) {
+    if (!own_.removed()) {
       current_ = Current::kOwn;
       return;
     }

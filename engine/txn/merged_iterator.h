@@ -7,15 +7,15 @@
 #include <memory>
 #include <string>
 
-#include "txn/write_set.h"
+#include "txn/own_cursor.h"
 
 namespace atoll::txn {
 
 class MergedIterator final : public rocksdb::Iterator {
  public:
   // `base` is already bounded. Empty bounds: none.
-  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, std::shared_ptr<WriteSet> set,
-                 WriteSet::FamilyWrites *writes, std::string lower, std::string upper);
+  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, std::string lower,
+                 std::string upper);
 
   bool Valid() const override { return current_ != Current::kNone; }
   void SeekToFirst() override;
@@ -26,7 +26,7 @@ class MergedIterator final : public rocksdb::Iterator {
   void Prev() override;
   rocksdb::Slice key() const override;
   rocksdb::Slice value() const override;
-  rocksdb::Status status() const override { return base_->status(); }
+  rocksdb::Status status() const override;
 
  private:
   enum class Current : uint8_t { kNone, kBase, kOwn };
@@ -40,7 +40,7 @@ class MergedIterator final : public rocksdb::Iterator {
   void turn_backward();  // both sides in front of it
 
   std::unique_ptr<rocksdb::Iterator> base_;
-  WriteCursor own_;
+  OwnCursor own_;
   const std::string lower_;
   const std::string upper_;
   Current current_ = Current::kNone;

@@ -60,15 +60,17 @@ void TransactionImpl::multi_get(lsm::Family *family, const std::vector<rocksdb::
   // Not resize(): old contents must go, and a PinnableSlice in use must not be read into.
   *values = std::vector<rocksdb::PinnableSlice>(keys.size());
   statuses->assign(keys.size(), Status::Ok());
-  const bool may_own = writes_ != nullptr && writes_->find_family(family) != nullptr;
+  const bool may_own = has_own(family);
   std::vector<size_t> missing;
   missing.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    const OwnWrite *own = may_own ? writes_->find(family, {keys[i].data(), keys[i].size()}) : nullptr;
-    if (own == nullptr)
+    bool found = false;
+    Status own;
+    if (may_own) own = find_own(family, {keys[i].data(), keys[i].size()}, &found, &(*values)[i]);
+    if (!found && own.ok())
       missing.push_back(i);
     else
-      (*statuses)[i] = own_result(*own, &(*values)[i]);
+      (*statuses)[i] = own;
   }
   if (!missing.empty()) read_from_database(family, keys, at, &missing, values, statuses);
 }

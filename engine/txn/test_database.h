@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lsm/database.h"
+#include "lsm/run_file.h"
 
 namespace atoll::txn {
 
@@ -42,7 +43,8 @@ class TestFamily final : public lsm::Family {
 
 class TestDatabase final : public lsm::Database {
  public:
-  explicit TestDatabase(const std::string &directory, rocksdb::Env *env = nullptr) {
+  explicit TestDatabase(const std::string &directory, rocksdb::Env *env = nullptr)
+      : directory_(directory), env_(env) {
     open_side(directory + "/main", env, &main_, &main_families_, lsm::Side::kMain);
     open_side(directory + "/temp", env, &temp_, &temp_families_, lsm::Side::kTemp);
   }
@@ -57,13 +59,23 @@ class TestDatabase final : public lsm::Database {
   lsm::Family *temp_family() override { return temp_families_[1].get(); }
 
   Status create_family(const lsm::Compression &, lsm::Family **) override { return unused(); }
-  lsm::Family *find_family(uint32_t id) override { return main_families_.at(id).get(); }
+  lsm::Family *find_family(uint32_t id) override {
+    return id < main_families_.size() ? main_families_[id].get() : nullptr;
+  }
   void drop_family(uint32_t) override {}
   void reconcile_families(const std::function<bool(uint32_t)> &) override {}
   Status delete_range(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
   std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &) override {
     return nullptr;
   }
+  rocksdb::Options run_file_options() override {
+    rocksdb::Options options;
+    if (env_ != nullptr) options.env = env_;
+    return options;
+  }
+  std::string spill_directory() override { return directory_ + "/main/spill"; }
+  Status commit_ingestion(lsm::Ingestion *ingestion) override { return ingestion->commit(); }
+  std::shared_mutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
@@ -113,6 +125,9 @@ class TestDatabase final : public lsm::Database {
     delete db;
   }
 
+  const std::string directory_;
+  std::shared_mutex commit_gate_;
+  rocksdb::Env *const env_;
   rocksdb::TransactionDB *main_ = nullptr;
   rocksdb::TransactionDB *temp_ = nullptr;
   Families main_families_, temp_families_;

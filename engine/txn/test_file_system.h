@@ -1,5 +1,5 @@
-// Tests only: the local file system, counting and failing what happens to RocksDB's WAL files, and slowing
-// reads of table files down as if they came from a bucket.
+// Tests only: the local file system, counting and failing what happens to RocksDB's WAL files, with a disk
+// that is full for table files, and slowing reads of them down as if they came from a bucket.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -20,6 +20,7 @@ struct FileFaults {
   std::atomic<uint64_t> reads{0};
   std::atomic<int> reads_now{0}, reads_at_once_max{0};
   std::atomic<bool> fail_appends{false};
+  std::atomic<int> table_appends_left{-1};  // then the disk is full; negative: never
   std::atomic<uint64_t> appended_bytes{0};
   std::atomic<uint64_t> syncs{0};
 };
@@ -42,6 +43,26 @@ class WalFile final : public rocksdb::FSWritableFileOwnerWrapper {
   rocksdb::IOStatus Sync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override {
     ++faults_->syncs;
     return FSWritableFileOwnerWrapper::Sync(options, debug);
+  }
+
+ private:
+  FileFaults *faults_;
+};
+
+class TableFile final : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  TableFile(std::unique_ptr<rocksdb::FSWritableFile> file, FileFaults *faults)
+      : FSWritableFileOwnerWrapper(std::move(file)), faults_(faults) {}
+  using FSWritableFileOwnerWrapper::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice &data, const rocksdb::IOOptions &options,
+                           rocksdb::IODebugContext *debug) override {
+    if (faults_->table_appends_left == 0) return rocksdb::IOStatus::NoSpace("injected");
+    if (faults_->table_appends_left > 0) --faults_->table_appends_left;
+    return FSWritableFileOwnerWrapper::Append(data, options, debug);
+  }
+  rocksdb::IOStatus Append(const rocksdb::Slice &data, const rocksdb::IOOptions &options,
+                           const rocksdb::DataVerificationInfo &, rocksdb::IODebugContext *debug) override {
+    return Append(data, options, debug);
   }
 
  private:
@@ -91,6 +112,8 @@ class FaultyFileSystem final : public rocksdb::FileSystemWrapper {
     rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, result, debug);
     if (status.ok() && name.ends_with(".log"))
       *result = std::make_unique<WalFile>(std::move(*result), faults_);
+    else if (status.ok() && name.ends_with(".sst"))
+      *result = std::make_unique<TableFile>(std::move(*result), faults_);
     return status;
   }
   rocksdb::IOStatus NewRandomAccessFile(const std::string &name, const rocksdb::FileOptions &options,

@@ -15,6 +15,7 @@ namespace atoll::txn {
 namespace {
 
 constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
+constexpr size_t kRestoreBatchBytes = 1 << 20;
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
@@ -97,6 +98,9 @@ void TransactionImpl::become(TransactionImpl *prepared) {
   owner_.swap(prepared->owner_);
   writes_ = std::move(prepared->writes_);
   extents_ = std::move(prepared->extents_);
+  spill_ = std::move(prepared->spill_);
+  ingestion_ = std::move(prepared->ingestion_);
+  lost_ = prepared->lost_;
   written_families_.swap(prepared->written_families_);
   two_phase_ = std::move(prepared->two_phase_);
   xid_ = prepared->xid_;
@@ -135,7 +139,9 @@ Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at
                             rocksdb::PinnableSlice *value) {
   value->Reset();
   if (writes_ != nullptr) {
-    if (const OwnWrite *own = writes_->find(family, key); own != nullptr) return own_result(*own, value);
+    bool found = false;
+    const Status own = find_own(family, key, &found, value);
+    if (found || !own.ok()) return own;
   }
   rocksdb::ColumnFamilyHandle *handle = family->handle();
   if (handle == nullptr) return dropped_family();
@@ -150,12 +156,17 @@ std::unique_ptr<rocksdb::Iterator> TransactionImpl::scan(lsm::Family *family, Re
   }
   auto base = bounded_iterator(db(family->side()), family, read_options(family, at), options);
   WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
-  if (own == nullptr || own->index.empty()) return base;
-  return std::make_unique<MergedIterator>(std::move(base), writes_, own, options.lower, options.upper);
+  const bool in_memory = own != nullptr && !own->index.empty();
+  const bool on_disk = spill_ != nullptr && spill_->has_family(family);
+  if (!in_memory && !on_disk) return base;
+  OwnCursor cursor(in_memory ? writes_ : nullptr, in_memory ? own : nullptr,
+                   on_disk ? spill_->runs() : nullptr, family, options.lower, options.upper);
+  return std::make_unique<MergedIterator>(std::move(base), std::move(cursor), options.lower, options.upper);
 }
 
 bool TransactionImpl::has_writes(lsm::Side side) const {
   if (writes_ != nullptr && writes_->has_writes(side)) return true;
+  if (spill_ != nullptr && spill_->has_runs(side)) return true;
   return side == lsm::Side::kMain && two_phase_ != nullptr;
 }
 
@@ -188,9 +199,11 @@ void TransactionImpl::write_locked(lsm::Family *family, std::string_view key, st
 Status TransactionImpl::write(lsm::Family *family, std::string_view key, std::string_view value,
                               bool removed) {
   ATOLL_RETURN_IF_ERROR(check_write(key, value));
-  std::lock_guard<std::mutex> guard(writes_mutex_);
-  write_locked(family, key, value, removed);
-  return Status::Ok();
+  {
+    std::lock_guard<std::mutex> guard(writes_mutex_);
+    write_locked(family, key, value, removed);
+  }
+  return bound_memory();
 }
 
 Status TransactionImpl::put(lsm::Family *family, std::string_view key, std::string_view value) {
@@ -213,6 +226,7 @@ Status TransactionImpl::rollback_to_savepoint(size_t number) {
     return Status(Code::kBug, "rollback to a savepoint that is not set");
   }
   std::lock_guard<std::mutex> guard(writes_mutex_);
+  if (spill_ != nullptr) spill_->drop_from(writes_->savepoint_sequence(number));
   writes_->rollback_to_savepoint(number);
   set_write_count();
   return Status::Ok();
@@ -242,6 +256,7 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync && side == lsm::Side::kMain;
   options.disableWAL = side == lsm::Side::kTemp;
+  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
   if (status.ok()) status = db(side)->Write(options, &batch);
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
 }
@@ -252,28 +267,30 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   rocksdb::ReadOptions at;
   at.snapshot = before;
   rocksdb::WriteBatch batch;
-  rocksdb::Status status;
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
   std::string old;
-  writes_->each(lsm::Side::kTemp, [&](lsm::Family *family, std::string_view key, const OwnWrite &) {
-    if (!status.ok()) return;
-    status = temp->Get(at, family->handle(), slice(key), &old);
+  ATOLL_RETURN_IF_ERROR(visit_temp_keys([&](lsm::Family *family, std::string_view key) {
+    rocksdb::Status status = temp->Get(at, family->handle(), slice(key), &old);
     if (status.ok())
       status = batch.Put(family->handle(), slice(key), old);
     else if (status.IsNotFound())
       status = batch.Delete(family->handle(), slice(key));
-  });
-  rocksdb::WriteOptions options;
-  options.disableWAL = true;
-  if (status.ok()) status = temp->Write(options, &batch);
-  return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
+    if (status.ok() && batch.GetDataSize() > kRestoreBatchBytes) {
+      status = temp->Write(options, &batch);
+      batch.Clear();
+    }
+    return lsm::from_rocksdb(status);
+  }));
+  return lsm::from_rocksdb(temp->Write(options, &batch));
 }
 
 // Temp goes first, because it can be taken back: only this connection sees it. Main decides.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
-  if (writes_ == nullptr || !writes_->has_writes(lsm::Side::kTemp)) return commit_main();
+  if (!has_writes(lsm::Side::kTemp)) return commit_main();
   rocksdb::DB *temp = db(lsm::Side::kTemp);
   rocksdb::ManagedSnapshot before(temp);
-  ATOLL_RETURN_IF_ERROR(write_side(lsm::Side::kTemp, false));
+  ATOLL_RETURN_IF_ERROR(is_spilled() ? write_spilled_temp() : write_side(lsm::Side::kTemp, false));
   const Status status = commit_main();
   if (status.ok()) return status;
   if (Status undone = restore_temp(before.snapshot()); !undone.ok()) {
@@ -285,12 +302,15 @@ Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_m
 
 Status TransactionImpl::commit(bool sync) {
   if (is_prepared()) return commit_prepared(sync);
-  const Status status = commit_with_temp([&]() -> Status {
-    if (!has_writes(lsm::Side::kMain)) return Status::Ok();
-    ATOLL_RETURN_IF_ERROR(write_side(lsm::Side::kMain, sync));
-    commit_position_ = manager_->wal_position();
-    return Status::Ok();
-  });
+  Status status = is_spilled() ? spill() : Status::Ok();
+  if (status.ok())
+    status = commit_with_temp([&]() -> Status {
+      if (!has_writes(lsm::Side::kMain)) return Status::Ok();
+      if (is_spilled()) return commit_spilled(sync);
+      ATOLL_RETURN_IF_ERROR(write_side(lsm::Side::kMain, sync));
+      commit_position_ = manager_->wal_position();
+      return Status::Ok();
+    });
   finish();
   return status;
 }
@@ -304,6 +324,10 @@ void TransactionImpl::finish() {
   two_phase_.reset();
   prepared_.store(false, std::memory_order_relaxed);
   xid_.clear();
+  ingestion_.reset();
+  if (spill_ != nullptr) spill_->set_keep(false);
+  spill_.reset();
+  lost_ = Status::Ok();
   forget_writes();
   set_write_count();
   release_snapshot();
@@ -340,7 +364,10 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   if (xid.empty() || xid.size() > kXidBytesMax) {
     return Status(Code::kInvalid, "an XA identifier must have 1 to 512 bytes");
   }
-  if (has_writes(lsm::Side::kMain)) ATOLL_RETURN_IF_ERROR(prepare_main(xid, sync));
+  if (is_spilled()) ATOLL_RETURN_IF_ERROR(spill());
+  if (has_writes(lsm::Side::kMain)) {
+    ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid, sync) : prepare_main(xid, sync));
+  }
   // The batch is in RocksDB's hands now; do not hold many writes twice. Their number stays for list().
   if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   xid_ = xid;
@@ -352,14 +379,7 @@ Status TransactionImpl::commit_prepared(bool sync) {
   if (!is_prepared()) return Status(Code::kBug, "the transaction is not prepared");
   const Status status = commit_with_temp([&]() -> Status {
     if (two_phase_ == nullptr) return Status::Ok();
-    two_phase_->GetWriteOptions()->sync = sync;
-    // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
-    two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
-    if (rocksdb::Status committed = two_phase_->Commit(); !committed.ok()) {
-      return lsm::from_rocksdb(committed);
-    }
-    commit_position_ = manager_->wal_position();
-    return Status::Ok();
+    return commit_prepared_main(sync);
   });
   if (status.ok()) finish();
   return status;
@@ -386,7 +406,10 @@ void TransactionImpl::detach() {
 }
 
 void TransactionImpl::abandon() {
-  // Without Rollback() no marker is written: the prepared section stays in the WAL.
+  // Without Rollback() no marker is written: the prepared section stays in the WAL, and so do its files.
+  ingestion_.reset();
+  if (spill_ != nullptr) spill_->set_keep(true);
+  spill_.reset();
   two_phase_.reset();
   prepared_.store(false, std::memory_order_relaxed);
 }

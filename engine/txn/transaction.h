@@ -64,9 +64,12 @@ class Transaction {
   // when it commits.
   virtual const rocksdb::Snapshot *snapshot(lsm::Side side) = 0;
   virtual bool has_writes(lsm::Side side) const = 0;
+  // Some of its writes are on local disk, because memory was too small for them. Then prepare() is only for a
+  // two-phase commit that ends on this machine.
+  virtual bool is_spilled() const = 0;
 
-  // Writes go to memory. Errors: kInvalid (see set_write_bytes_max), kBug; kFenced or kReadOnly at commit,
-  // not here.
+  // Writes go to memory, and from there to local disk. Errors: kInvalid (see set_write_bytes_max), kNoSpace,
+  // kUnavailable: the caller rolls back to a savepoint; kBug; kFenced or kReadOnly at commit, not here.
   virtual Status put(lsm::Family *family, std::string_view key, std::string_view value) = 0;
   virtual Status remove(lsm::Family *family, std::string_view key) = 0;
   // put() of a key that no committed row has: waits until no other transaction's range has it in it. Every
@@ -150,7 +153,8 @@ class Manager {
   // write beyond it fails with kInvalid and changes nothing. 0, the default: no limit. Any time.
   virtual void set_write_bytes_max(uint64_t bytes) = 0;
 
-  // What one transaction may use before its row locks become row ranges (at a quarter of it). Any time.
+  // What one transaction may use before its row locks become row ranges (at a quarter of it) and its writes
+  // go to local disk (at a half). 0: neither happens. Any time.
   virtual void set_transaction_memory(uint64_t bytes) = 0;
 
   // Where commit_position() comes from; without it, it stays 0. Set before the first transaction.

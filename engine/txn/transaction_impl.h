@@ -19,11 +19,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "txn/foreign_writes.h"
 #include "txn/read_pool.h"
+#include "txn/spill.h"
 #include "txn/transaction.h"
 #include "txn/write_set.h"
 
@@ -57,6 +59,7 @@ class TransactionImpl final : public Transaction {
                                           const ScanOptions &options) override;
   const rocksdb::Snapshot *snapshot(lsm::Side side) override;
   bool has_writes(lsm::Side side) const override;
+  bool is_spilled() const override;
 
   Status put(lsm::Family *family, std::string_view key, std::string_view value) override;
   Status remove(lsm::Family *family, std::string_view key) override;
@@ -86,6 +89,7 @@ class TransactionImpl final : public Transaction {
   void become(TransactionImpl *prepared);  // takes over a prepared one whose object goes
   void abandon();                          // at shutdown: stays prepared in the WAL
   Status take_recovered_locks();
+  Status take_spilled(const std::string &name);  // of a recovered one
   TransactionInfo describe() const;
   bool is_writer_of(const lsm::Family *family) const {
     return std::find(written_families_.begin(), written_families_.end(), family->id()) !=
@@ -112,6 +116,20 @@ class TransactionImpl final : public Transaction {
                           std::vector<size_t> *missing, std::vector<rocksdb::PinnableSlice> *values,
                           std::vector<Status> *statuses);
 
+  // transaction_spill.cc
+  Status bound_memory();
+  Status spill();
+  Status find_own(const lsm::Family *family, std::string_view key, bool *found,
+                  rocksdb::PinnableSlice *value) const;
+  bool has_own(const lsm::Family *family) const;
+  Status commit_spilled(bool sync);
+  Status prepare_spilled(std::string_view xid, bool sync);
+  Status prepare_ingestion(bool with_marker);
+  Status commit_ingestion();
+  Status commit_prepared_main(bool sync);
+  Status write_spilled_temp();
+  Status visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit);
+
   rocksdb::Status fill_batch(lsm::Side side, rocksdb::WriteBatch *batch) const;
   Status write_side(lsm::Side side, bool sync);
   Status commit_with_temp(const std::function<Status()> &commit_main);
@@ -127,7 +145,10 @@ class TransactionImpl final : public Transaction {
   const rocksdb::Snapshot *snapshot_ = nullptr;  // of main; temp needs none, see snapshot()
   mutable std::mutex writes_mutex_;              // held to change writes_ or extents_
   std::shared_ptr<WriteSet> writes_;             // shared with open iterators; nullptr: nothing yet
-  std::unique_ptr<WriteExtents> extents_;        // what writes_ held, when it is not kept until the end
+  std::unique_ptr<WriteExtents> extents_;        // of what is not in writes_ any more
+  std::unique_ptr<Spill> spill_;                 // nullptr: all is in writes_
+  std::unique_ptr<lsm::Ingestion> ingestion_;    // of spill_, once prepared
+  Status lost_;                                  // a recovered one whose files are gone
   std::vector<uint32_t> written_families_;       // those of main, counted in FamilyActivity
   std::unique_ptr<rocksdb::Transaction> two_phase_;
   std::string xid_;
@@ -158,6 +179,9 @@ class ManagerImpl final : public Manager {
   void set_transaction_memory(uint64_t bytes) override;
 
   lsm::Database *database() const { return database_; }
+  // Half of the memory of a transaction; 0: no limit.
+  uint64_t spill_bytes() const { return spill_bytes_.load(std::memory_order_relaxed); }
+  std::string new_spill_directory();
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }
   FamilyActivity *activity() { return &activity_; }
@@ -166,6 +190,8 @@ class ManagerImpl final : public Manager {
                           std::string *upper, bool forward, std::string *entry);
   uint64_t wal_position() const { return wal_position_ ? wal_position_() : 0; }
   void keep_prepared(std::unique_ptr<TransactionImpl> transaction);
+  Status recover_one(std::unique_ptr<rocksdb::Transaction> prepared, std::vector<std::string> *spilled);
+  void remove_unnamed_spills(const std::vector<std::string> &named);
   void add(TransactionImpl *transaction);
   void remove(TransactionImpl *transaction);
 
@@ -181,7 +207,7 @@ class ManagerImpl final : public Manager {
   FamilyActivity activity_;
   ReadPool read_pool_;
   std::function<uint64_t()> wal_position_;
-  std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0};
+  std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0}, spill_bytes_{0}, next_spill_{1};
   std::array<Registry, 16> registries_;
   std::mutex prepared_mutex_;
   std::map<std::string, std::unique_ptr<TransactionImpl>, std::less<>> prepared_;

@@ -36,7 +36,8 @@ void TransactionImpl::use_family(lsm::Family *family) {
 
 void TransactionImpl::keep_extents() {
   if (writes_->memory_bytes() <= kKeptWriteBytes) return;
-  auto extents = std::make_unique<WriteExtents>();
+  auto extents =
+      extents_ == nullptr ? std::make_unique<WriteExtents>() : std::make_unique<WriteExtents>(*extents_);
   writes_->each(lsm::Side::kMain, [&](const lsm::Family *family, std::string_view key, const OwnWrite &) {
     extents->add(family->id(), key);
   });
@@ -65,19 +66,20 @@ Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::s
   if (family->side() == lsm::Side::kTemp) return write(family, key, value, false);
   ATOLL_RETURN_IF_ERROR(check_write(key, value));
   const LockKey lock_key{family->id(), key};
+  bool written = false;
   {
     std::lock_guard<std::mutex> guard(writes_mutex_);
     use_family(family);
-    if (!manager_->locks()->has_ranges(lock_key)) {
-      write_locked(family, key, value, false);
-      return Status::Ok();
-    }
+    written = !manager_->locks()->has_ranges(lock_key);
+    if (written) write_locked(family, key, value, false);
   }
-  return manager_->locks()->lock_insert(&owner_, lock_key, wait, [&] {
+  if (written) return bound_memory();
+  ATOLL_RETURN_IF_ERROR(manager_->locks()->lock_insert(&owner_, lock_key, wait, [&] {
     std::lock_guard<std::mutex> guard(writes_mutex_);
     write_locked(family, key, value, false);
     return Status::Ok();
-  });
+  }));
+  return bound_memory();
 }
 
 Transaction::Obstacle TransactionImpl::lock_range(lsm::Family *family, std::string_view lower,
@@ -98,8 +100,11 @@ uint64_t TransactionImpl::commits_seen(const lsm::Family *family) const {
 bool TransactionImpl::find_write(const lsm::Family *family, std::string_view lower, std::string_view upper,
                                  bool forward, FoundWrite *found) const {
   std::lock_guard<std::mutex> guard(writes_mutex_);
-  if (writes_ != nullptr) return txn::find_write(*writes_, family, lower, upper, forward, found);
-  return extents_ != nullptr && txn::find_write(*extents_, family->id(), lower, upper, forward, found);
+  std::string low(lower), high(upper);
+  const bool in_set = writes_ != nullptr && txn::find_write(*writes_, family, lower, upper, forward, found);
+  if (extents_ == nullptr) return in_set;
+  if (in_set) (forward ? high : low) = found->bound;
+  return txn::find_write(*extents_, family->id(), low, high, forward, found) || in_set;
 }
 
 bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Family *family,

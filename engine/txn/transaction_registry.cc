@@ -74,6 +74,7 @@ Status Manager::open(lsm::Database *database, std::unique_ptr<Manager> *out) {
 void ManagerImpl::set_transaction_memory(uint64_t bytes) {
   constexpr uint64_t kRowLockBytes = 128;
   locks_.set_row_locks_max(bytes / 4 / kRowLockBytes);
+  spill_bytes_.store(bytes / 2, std::memory_order_relaxed);
 }
 
 ManagerImpl::~ManagerImpl() {
@@ -84,15 +85,16 @@ ManagerImpl::~ManagerImpl() {
 Status ManagerImpl::recover() {
   std::vector<rocksdb::Transaction *> found;
   database_->db(lsm::Side::kMain)->GetAllPreparedTransactions(&found);
-  for (rocksdb::Transaction *prepared : found) {
-    auto transaction = std::make_unique<TransactionImpl>(this, next_id_.fetch_add(1),
-                                                         std::unique_ptr<rocksdb::Transaction>(prepared));
-    TransactionImpl *added = transaction.get();
-    const std::string xid = added->xid();
-    prepared_.emplace(xid, std::move(transaction));
-    ATOLL_RETURN_IF_ERROR(added->take_recovered_locks());
-  }
+  std::vector<std::unique_ptr<rocksdb::Transaction>> prepared(found.begin(), found.end());
+  std::vector<std::string> spilled;
+  for (auto &one : prepared) ATOLL_RETURN_IF_ERROR(recover_one(std::move(one), &spilled));
+  remove_unnamed_spills(spilled);
   return Status::Ok();
+}
+
+// A number that no prepared transaction of an earlier start uses: recover_one() has seen to that.
+std::string ManagerImpl::new_spill_directory() {
+  return database_->spill_directory() + "/" + std::to_string(next_spill_.fetch_add(1));
 }
 
 std::unique_ptr<Transaction> ManagerImpl::begin(void *user) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
 
 namespace atoll::txn {
@@ -163,13 +164,35 @@ void WriteSet::release_savepoint(size_t number) {
   if (savepoints_.empty()) log_.clear();
 }
 
+std::shared_ptr<WriteSet> WriteSet::successor() const {
+  auto next = std::make_shared<WriteSet>();
+  for (const auto &writes : families_) next->add_family(writes->family);
+  for (const Savepoint &savepoint : savepoints_) {
+    next->savepoints_.push_back({0, savepoint.write_count, savepoint.sequence, Arena::Mark()});
+  }
+  next->write_count_ = write_count_;
+  next->next_sequence_ = next_sequence_;
+  return next;
+}
+
+std::vector<uint64_t> WriteSet::interval_ends() const {
+  std::vector<uint64_t> ends;
+  for (const Savepoint &savepoint : savepoints_) {
+    if (ends.empty() || ends.back() != savepoint.sequence) ends.push_back(savepoint.sequence);
+  }
+  ends.push_back(std::numeric_limits<uint64_t>::max());
+  return ends;
+}
+
 WriteCursor::WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes)
     : set_(std::move(set)),
       writes_(writes),
       before_sequence_(set_->open_cursor()),
       place_(writes->index.end()) {}
 
-WriteCursor::~WriteCursor() { set_->close_cursor(); }
+WriteCursor::~WriteCursor() {
+  if (set_ != nullptr) set_->close_cursor();
+}
 
 const OwnWrite *WriteCursor::visible() const {
   const OwnWrite *write = place_->second;

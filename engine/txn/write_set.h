@@ -91,12 +91,19 @@ class WriteSet {
 
   bool has_writes(lsm::Side side) const { return keys_[side == lsm::Side::kTemp] > 0; }
   uint64_t write_count() const { return write_count_; }
-  size_t memory_bytes() const { return arena_.bytes(); }
+  size_t memory_bytes() const { return arena_.bytes() + log_.size() * sizeof(LogEntry); }
 
   void set_savepoint();
   void rollback_to_savepoint(size_t number);  // the savepoint itself stays
   void release_savepoint(size_t number);      // it and all later ones
   size_t savepoints() const { return savepoints_.size(); }
+  // Writes from this sequence on came after the savepoint.
+  uint64_t savepoint_sequence(size_t number) const { return savepoints_[number].sequence; }
+
+  // An empty set that goes on where this one stands, with its savepoints and families.
+  std::shared_ptr<WriteSet> successor() const;
+  // The sequences at which savepoints cut the writes, ascending; the last one is behind all.
+  std::vector<uint64_t> interval_ends() const;
 
   // Calls visit(family, key, newest write) for each key, family by family, in key order.
   template <typename Visit>
@@ -105,6 +112,17 @@ class WriteSet {
       if (writes->family->side() != side) continue;
       for (const auto &[key, newest] : writes->index) {
         if (newest != nullptr) visit(writes->family, key, *newest);
+      }
+    }
+  }
+  // The same for the newest write of each key with a sequence in [from, before), of both sides.
+  template <typename Visit>
+  void each_between(uint64_t from, uint64_t before, const Visit &visit) const {
+    for (const auto &writes : families_) {
+      for (const auto &[key, newest] : writes->index) {
+        const OwnWrite *write = newest;
+        while (write != nullptr && write->sequence >= before) write = write->older;
+        if (write != nullptr && write->sequence >= from) visit(writes->family, key, *write);
       }
     }
   }
@@ -153,6 +171,7 @@ class WriteCursor {
  public:
   WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes);
   ~WriteCursor();
+  WriteCursor(WriteCursor &&other) noexcept = default;  // what was moved from may only be destroyed
   WriteCursor(const WriteCursor &) = delete;
   WriteCursor &operator=(const WriteCursor &) = delete;
 

@@ -1,0 +1,168 @@
+"""Statements over very many rows in a server with little memory: they complete or roll back exactly.
+
+Each step prints its time and the server's peak of resident memory. The limit is enforced by a memory cgroup where
+one can be made (both versions), so that a server beyond it is killed; elsewhere the peak is only measured. Exit
+status 1 when a step fails, the server ends, or its peak is beyond the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+import pymysql
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from harness.process import discard, exit_cleanly_on_signals, scratch_directory
+from harness.server import Server
+
+MIB = 1 << 20
+BLOB_MIB = 256
+SERVER_OPTIONS = {
+    "atoll_block_cache_size": 64 * MIB,
+    "innodb-buffer-pool-size": 16 * MIB,
+    "performance-schema": "OFF",
+    "max_allowed_packet": 1 << 30,
+}
+
+
+class MemoryGroup:
+    """A memory cgroup with a limit; `active` is false where none can be made."""
+
+    def __init__(self, limit_bytes: int):
+        self._directory: Path | None = None
+        for root, file in (
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+        ):
+            directory = Path(root) / f"atoll-{os.getpid()}"
+            if not (Path(root) / "cgroup.procs").exists():
+                continue
+            try:
+                directory.mkdir()
+                (directory / file).write_text(str(limit_bytes))
+                self._directory = directory
+                return
+            except OSError:
+                if directory.exists():
+                    directory.rmdir()
+
+    @property
+    def active(self) -> bool:
+        return self._directory is not None
+
+    def add(self, pid: int) -> None:
+        if self._directory is not None:
+            (self._directory / "cgroup.procs").write_text(str(pid))
+
+    def remove(self) -> None:
+        if self._directory is not None:
+            self._directory.rmdir()
+
+
+class Run:
+    def __init__(self, server: Server, rows: int):
+        self.server = server
+        self.rows = rows
+        self.connection = server.connect("d")
+        self.failures: list[str] = []
+
+    def execute(self, statement: str) -> int:
+        with self.connection.cursor() as cursor:
+            return cursor.execute(statement)
+
+    def value(self, statement: str):
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchone()
+
+    def step(self, name: str, *statements: str) -> None:
+        started = time.monotonic()
+        for statement in statements:
+            self.execute(statement)
+        peak = self.server.rss_peak_bytes() / MIB
+        print(
+            f"{name}: {time.monotonic() - started:.1f} s, peak of resident memory {peak:.0f} MiB", flush=True
+        )
+
+    def expect(self, what: str, query: str, wanted: tuple) -> None:
+        found = tuple(int(value) for value in self.value(query))
+        if found != wanted:
+            self.failures.append(f"{what}: {found} instead of {wanted}")
+
+    def statements(self) -> None:
+        rows = self.rows
+        totals = "SELECT COUNT(*), SUM(b) FROM t"
+        self.step(
+            f"INSERT … SELECT of {rows} rows", f"INSERT INTO t SELECT seq, 1 FROM mysql.seq_1_to_{rows}"
+        )
+        self.expect("INSERT", totals, (rows, rows))
+        self.step("UPDATE of all", "UPDATE t SET b = b + 1")
+        self.expect("UPDATE", totals, (rows, 2 * rows))
+        self.step("the same, rolled back", "BEGIN", "UPDATE t SET b = b + 1", "ROLLBACK")
+        self.expect("ROLLBACK", totals, (rows, 2 * rows))
+        self.step("back to a savepoint", "BEGIN", "UPDATE t SET b = 0 WHERE a = 1", "SAVEPOINT s",
+                  "DELETE FROM t", "ROLLBACK TO s", "COMMIT")  # fmt: skip
+        self.expect("ROLLBACK TO", totals, (rows, 2 * rows - 2))
+        self.step("INSERT … SELECT into another table", "INSERT INTO copy SELECT a, b FROM t")
+        self.expect("the copy", "SELECT COUNT(*), SUM(b) FROM copy", (rows, 2 * rows - 2))
+        self.step("DELETE of all", "DELETE FROM t")
+        self.expect("DELETE", "SELECT COUNT(*) FROM t", (0,))
+
+    def blob(self) -> None:
+        """Either it is stored, or the error is one of the server's and nothing is."""
+        try:
+            self.step(
+                f"a BLOB of {BLOB_MIB} MiB", f"INSERT INTO blobs VALUES (1, REPEAT('x', {BLOB_MIB * MIB}))"
+            )
+            self.expect("the BLOB", "SELECT LENGTH(b) FROM blobs", (BLOB_MIB * MIB,))
+        except pymysql.Error as error:
+            print(f"a BLOB of {BLOB_MIB} MiB: {error}")
+            if not self.server.running():
+                self.failures.append("the server ended over the BLOB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--memory-mib", type=int, default=512)
+    parser.add_argument("--transaction-memory-mib", type=int, default=64)
+    parser.add_argument("--blob", action="store_true", help=f"also store one BLOB of {BLOB_MIB} MiB")
+    options = parser.parse_args()
+    exit_cleanly_on_signals()
+    home = scratch_directory("memory")
+    server = Server(
+        home, {**SERVER_OPTIONS, "atoll_transaction_memory": options.transaction_memory_mib * MIB}
+    )
+    group = MemoryGroup(options.memory_mib * MIB)
+    print(
+        "the limit is enforced by a cgroup" if group.active else "no cgroup can be made: the peak is measured"
+    )
+    try:
+        server.start()
+        group.add(server.pid)
+        server.run("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT) ENGINE=ATOLL",
+                   "CREATE TABLE d.copy LIKE d.t",
+                   "CREATE TABLE d.blobs (a INT PRIMARY KEY, b LONGBLOB) ENGINE=ATOLL")  # fmt: skip
+        run = Run(server, options.rows)
+        run.statements()
+        peak = server.rss_peak_bytes()
+        if peak > options.memory_mib * MIB:
+            run.failures.append(f"peak of {peak / MIB:.0f} MiB")
+        if options.blob:
+            run.blob()
+        for failure in run.failures:
+            print(f"FAILED: {failure}")
+        return 1 if run.failures else 0
+    finally:
+        server.kill()
+        group.remove()
+        discard(home)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

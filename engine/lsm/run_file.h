@@ -1,0 +1,104 @@
+// Files of transactions that are larger than memory: what one wrote to one family, sorted, removals included
+// (docs/internals/huge-transactions.md). They have the format of table files, so that a commit can take them
+// into the database as they are.
+#pragma once
+
+#include <rocksdb/options.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "lsm/database.h"
+
+namespace rocksdb {
+class DB;
+class Iterator;
+class SstFileReader;
+class SstFileWriter;
+}  // namespace rocksdb
+
+namespace atoll::lsm {
+
+class RunFileWriter {
+ public:
+  RunFileWriter(const rocksdb::Options &options, std::string path);
+  ~RunFileWriter();
+  // Requires: key above all former keys. Errors: kNoSpace, kUnavailable.
+  Status add(std::string_view key, std::string_view value, bool removed);
+  // Completes and syncs the file. Requires: at least one key.
+  Status finish();
+
+ private:
+  std::unique_ptr<rocksdb::SstFileWriter> file_;
+  const std::string path_;
+  bool opened_ = false;
+};
+
+// Moves over a file. Keys and values are valid until the next move. Errors show in status().
+class RunFileCursor {
+ public:
+  explicit RunFileCursor(std::unique_ptr<rocksdb::Iterator> iterator);
+  ~RunFileCursor();
+
+  bool valid() const { return valid_; }
+  std::string_view key() const { return key_; }
+  std::string_view value() const;
+  bool removed() const { return removed_; }
+  Status status() const;
+  void seek(std::string_view key);         // the first >= key
+  void seek_last(std::string_view key);    // the last <= key
+  void seek_before(std::string_view key);  // the last < key
+  void to_first();
+  void to_last();
+  void next();
+  void prev();
+
+ private:
+  void parse();
+
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+  std::string target_;
+  std::string_view key_;
+  bool valid_ = false;
+  bool removed_ = false;
+};
+
+class RunFile {
+ public:
+  // Errors: kCorruption, kUnavailable.
+  static Status open(const rocksdb::Options &options, const std::string &path, std::unique_ptr<RunFile> *out);
+  ~RunFile();
+  // It may not outlive the file.
+  std::unique_ptr<RunFileCursor> cursor() const;
+
+ private:
+  explicit RunFile(const rocksdb::Options &options);
+  std::unique_ptr<rocksdb::SstFileReader> reader_;
+};
+
+// The files of one family, the oldest first: where keys meet, the later file wins.
+struct FamilyFiles {
+  rocksdb::ColumnFamilyHandle *family = nullptr;
+  std::vector<std::string> paths;
+};
+
+// Takes all files into `db` in one step, which is atomic and durable: Ingestion::prepare() does what takes
+// time and changes nothing; commit() makes all visible. The files stay where they are, linked.
+class Ingestion {
+ public:
+  Ingestion();
+  ~Ingestion();  // not committed: nothing remains of it
+  Status prepare(rocksdb::DB *db, const std::vector<FamilyFiles> &files, bool may_copy);
+  // Errors: kNoSpace, kUnavailable, kFenced: nothing was taken in.
+  Status commit();
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace atoll::lsm

@@ -1,0 +1,111 @@
+// What a transaction has written and memory does not hold: runs of sorted files in a directory of its own
+// (docs/internals/huge-transactions.md).
+//
+// Invariants
+//   W4  A run lies wholly before or wholly behind every savepoint.
+//   W5  The directory is named by a prepared transaction or removed: by the destructor, or at the next open.
+// Tests: spill_test.cc.
+//
+// One thread at a time, the transaction's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsm/database.h"
+#include "lsm/run_file.h"
+#include "txn/write_set.h"
+
+namespace atoll::txn {
+
+// Which keys a run may have: 10 bits a key, one false answer in a hundred.
+class KeyFilter {
+ public:
+  static uint64_t hash(std::string_view key);
+  explicit KeyFilter(const std::vector<uint64_t> &hashes);
+  bool may_have(std::string_view key) const;
+
+ private:
+  std::vector<uint64_t> bits_;
+};
+
+// What was written between two savepoints, or a part of it. Immutable; its files go with it.
+class SpilledRun {
+ public:
+  struct Part {
+    lsm::Family *family = nullptr;
+    std::string path;
+    std::string first_key, last_key;
+    std::unique_ptr<KeyFilter> filter;
+    std::unique_ptr<lsm::RunFile> file;
+    std::unique_ptr<lsm::RunFileCursor> finder;
+  };
+  explicit SpilledRun(uint64_t first_sequence) : first_sequence_(first_sequence) {}
+  ~SpilledRun();
+  SpilledRun(const SpilledRun &) = delete;
+  SpilledRun &operator=(const SpilledRun &) = delete;
+
+  uint64_t first_sequence() const { return first_sequence_; }
+  const Part *part_of(const lsm::Family *family) const;
+  const std::vector<Part> &parts() const { return parts_; }
+  std::vector<Part> *parts_to_fill() { return &parts_; }
+  void keep_files() { files_stay_ = true; }
+
+ private:
+  const uint64_t first_sequence_;
+  std::vector<Part> parts_;
+  bool files_stay_ = false;
+};
+
+using Runs = std::vector<std::shared_ptr<SpilledRun>>;  // the oldest first
+
+class Spill {
+ public:
+  // The directory is made with the first run.
+  Spill(lsm::Database *database, std::string directory);
+  ~Spill();
+
+  // Writes all of `set` to disk, one run for each interval between its savepoints that has writes.
+  // Errors: kNoSpace, kUnavailable: nothing was added.
+  Status add(const WriteSet &set);
+  // Drops the runs written from this sequence on.
+  void drop_from(uint64_t sequence);
+
+  // The present runs; later changes do not show in them.
+  std::shared_ptr<const Runs> runs() const { return runs_; }
+  bool has_runs(lsm::Side side) const;
+  bool has_family(const lsm::Family *family) const;
+
+  // The newest version. *found false: none. `value` is copied.
+  Status find(const lsm::Family *family, std::string_view key, bool *found, bool *removed,
+              std::string *value) const;
+
+  // The files of one side by family. Families that were dropped are left out.
+  std::vector<lsm::FamilyFiles> files(lsm::Side side) const;
+
+  // Makes names and files durable, with a list of them that load() reads.
+  Status save_list() const;
+  // For a transaction found prepared at open; only files() and runs() may be used then. Errors: kCorruption.
+  Status load();
+  // Whether the destructor leaves the directory alone (W5).
+  void set_keep(bool keep) { keep_ = keep; }
+
+  const std::string &directory() const { return directory_; }
+  std::string name() const;  // last part of it
+
+ private:
+  struct Writing;
+  Status write_interval(const WriteSet &set, uint64_t from, uint64_t before, Runs *out);
+  Status open_part(SpilledRun::Part *part) const;
+
+  lsm::Database *const database_;
+  const std::string directory_;
+  std::shared_ptr<const Runs> runs_;
+  uint64_t next_file_ = 1;
+  bool keep_ = false;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,424 @@
+// Goal:   a transaction whose writes are on local disk reads, rolls back and commits like one in memory (W1
+// to W5),
+//         and a crash at any step leaves all of it or nothing.
+// Method: random operations against a model made of std::map copies, with a tiny memory; the crash is a child
+//         process that ends without any clean-up at a given step; failures are injected into WAL writes.
+//         Seeds are printed.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "txn/test_database.h"
+#include "txn/test_file_system.h"
+#include "txn/transaction.h"
+
+namespace atoll::txn {
+namespace {
+
+using Rows = std::map<std::string, std::string>;
+
+class SpillTest : public ::testing::Test {
+ protected:
+  ~SpillTest() override { close(); }
+
+  void open(uint64_t memory = 64 << 10) {
+    database = std::make_unique<TestDatabase>(directory.path(), env.get());
+    main = database->shared_family();
+    other = database->catalog_family();
+    temp = database->temp_family();
+    const Status status = Manager::open(database.get(), &manager);
+    ASSERT_TRUE(status.ok()) << status.message();
+    manager->set_transaction_memory(memory);
+  }
+  void close() {
+    manager.reset();
+    database.reset();
+  }
+
+  static std::string key(uint64_t number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "index-%08llu", static_cast<unsigned long long>(number));
+    return text;
+  }
+
+  // Writes more than memory holds.
+  void write_much(Transaction *transaction, lsm::Family *family, const std::string &value) {
+    for (uint64_t i = 0; i < kMany; ++i) {
+      ASSERT_TRUE(manager->locks()
+                      ->lock(transaction->lock_owner(), {family->id(), key(i)}, LockMode::kExclusive,
+                             LockWait{0}, nullptr)
+                      .ok());
+      ASSERT_TRUE(transaction->put(family, key(i), value + std::to_string(i)).ok());
+    }
+  }
+
+  Rows scan(Transaction *transaction, lsm::Family *family, ReadAt at = ReadAt::kLatest) {
+    Rows rows;
+    auto iterator = transaction->scan(family, at, ScanOptions());
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+      rows[iterator->key().ToString()] = iterator->value().ToString();
+    }
+    EXPECT_TRUE(iterator->status().ok());
+    Rows backward;
+    for (iterator->SeekToLast(); iterator->Valid(); iterator->Prev()) {
+      backward[iterator->key().ToString()] = iterator->value().ToString();
+    }
+    EXPECT_EQ(rows, backward);
+    return rows;
+  }
+  size_t count(lsm::Family *family) { return scan(manager->begin(nullptr).get(), family).size(); }
+  size_t directories() {
+    size_t count = 0;
+    std::error_code ignored;
+    for (const auto &entry : std::filesystem::directory_iterator(database->spill_directory(), ignored))
+      count += entry.exists() ? 1 : 0;
+    return count;
+  }
+
+  // Runs `work` in a child that then ends as kill -9 would end it.
+  void crash(const std::function<void()> &work) {
+    const pid_t child = fork();
+    if (child == 0) {
+      open();
+      work();
+      _exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0);
+  }
+
+  static constexpr uint64_t kMany = 2000;
+  TestDirectory directory;
+  FileFaults faults;
+  std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(std::make_shared<FaultyFileSystem>(&faults));
+  std::unique_ptr<TestDatabase> database;
+  std::unique_ptr<Manager> manager;
+  lsm::Family *main = nullptr, *other = nullptr, *temp = nullptr;
+};
+
+// One random step on transaction and model; savepoints hold copies of the model.
+struct Stepper {
+  Transaction *transaction;
+  lsm::Family *families[2];
+  Rows rows[2];
+  std::vector<std::array<Rows, 2>> savepoints;
+
+  void step(std::mt19937_64 &random) {
+    const uint64_t what = random() % 1000;
+    const size_t of = random() % 2;
+    const std::string key = "index-" + std::to_string(random() % 400);
+    if (what < 700) {
+      const std::string value(random() % 60, static_cast<char>('a' + random() % 26));
+      ASSERT_TRUE(transaction->put(families[of], key, value).ok());
+      rows[of][key] = value;
+    } else if (what < 950) {
+      ASSERT_TRUE(transaction->remove(families[of], key).ok());
+      rows[of].erase(key);
+    } else if (what < 975) {
+      transaction->set_savepoint();
+      savepoints.push_back({rows[0], rows[1]});
+    } else if (!savepoints.empty()) {
+      const size_t number = random() % savepoints.size();
+      if (what < 990) {
+        ASSERT_TRUE(transaction->rollback_to_savepoint(number).ok());
+        savepoints.resize(number + 1);
+        rows[0] = savepoints.back()[0];
+        rows[1] = savepoints.back()[1];
+      } else {
+        transaction->release_savepoint(number);
+        savepoints.resize(number);
+      }
+    }
+  }
+};
+
+TEST_F(SpillTest, RandomOperationsOnDiskMatchTheModel) {
+  const uint64_t seed = std::random_device{}();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  open(48 << 10);
+  uint64_t spilled = 0;
+  Rows committed[2];
+  for (uint64_t round = 0; round < 30; ++round) {
+    std::mt19937_64 random(seed + round);
+    auto transaction = manager->begin(nullptr);
+    Stepper stepper{transaction.get(), {main, temp}, {committed[0], committed[1]}, {}};
+    for (int i = 0; i < 1500; ++i) {
+      stepper.step(random);
+      ASSERT_FALSE(HasFatalFailure());
+      if (i % 150 != 0) continue;
+      const size_t of = random() % 2;
+      auto cursor = transaction->scan(stepper.families[of], ReadAt::kLatest, ScanOptions());
+      const Rows before = stepper.rows[of];
+      for (int more = 0; more < 150; ++more) {
+        const std::string key = "index-" + std::to_string(random() % 400);
+        ASSERT_TRUE(transaction->put(stepper.families[of], key, "written after opening").ok());
+        stepper.rows[of][key] = "written after opening";
+      }
+      Rows seen;
+      for (cursor->SeekToFirst(); cursor->Valid(); cursor->Next())
+        seen[cursor->key().ToString()] = cursor->value().ToString();
+      ASSERT_EQ(seen, before) << "round " << round << " step " << i;
+      for (const size_t side : {0, 1}) {
+        ASSERT_EQ(scan(transaction.get(), stepper.families[side]), stepper.rows[side]) << "round " << round;
+      }
+      const std::string key = "index-" + std::to_string(random() % 400);
+      rocksdb::PinnableSlice value;
+      const Code code = transaction->get(main, key, ReadAt::kLatest, &value).code();
+      ASSERT_EQ(code == Code::kOk, stepper.rows[0].contains(key));
+      if (code == Code::kOk) {
+        ASSERT_EQ(value.ToString(), stepper.rows[0][key]);
+      }
+    }
+    spilled += transaction->is_spilled() ? 1 : 0;
+    if (round % 3 == 2) {
+      transaction->rollback();
+    } else {
+      const Status status = transaction->commit(false);
+      ASSERT_TRUE(status.ok()) << status.message();
+      committed[0] = stepper.rows[0];
+      committed[1] = stepper.rows[1];
+    }
+    auto reader = manager->begin(nullptr);
+    ASSERT_EQ(scan(reader.get(), main), committed[0]) << "round " << round;
+    ASSERT_EQ(scan(reader.get(), temp), committed[1]) << "round " << round;
+    ASSERT_EQ(directories(), 0u);
+  }
+  EXPECT_GT(spilled, 20u);
+}
+
+TEST_F(SpillTest, OlderSnapshotsSeeNothingOfIt) {
+  open();
+  auto first = manager->begin(nullptr);
+  write_much(first.get(), main, "old ");
+  ASSERT_TRUE(first->commit(true).ok());
+  auto reader = manager->begin(nullptr);
+  reader->make_snapshot();
+  const Rows before = scan(reader.get(), main, ReadAt::kSnapshot);
+  ASSERT_EQ(before.size(), kMany);
+  auto second = manager->begin(nullptr);
+  write_much(second.get(), main, "new ");
+  ASSERT_TRUE(second->remove(main, key(7)).ok());
+  ASSERT_TRUE(second->commit(true).ok());
+  EXPECT_EQ(scan(reader.get(), main, ReadAt::kSnapshot), before);
+  EXPECT_EQ(scan(reader.get(), main, ReadAt::kLatest).size(), kMany - 1);
+}
+
+TEST_F(SpillTest, RollbackToASavepointDeletesTheFilesBehindIt) {
+  open();
+  auto transaction = manager->begin(nullptr);
+  ASSERT_TRUE(transaction->put(main, "index-a", "1").ok());
+  transaction->set_savepoint();
+  write_much(transaction.get(), main, "x");
+  ASSERT_TRUE(transaction->is_spilled());
+  ASSERT_TRUE(transaction->rollback_to_savepoint(0).ok());
+  EXPECT_EQ(scan(transaction.get(), main), (Rows{{"index-a", "1"}}));
+  size_t files = 0;
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(database->spill_directory()))
+    files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_LE(files, 1u) << "what stood before the savepoint";
+  ASSERT_TRUE(transaction->commit(true).ok());
+  EXPECT_EQ(count(main), 1u);
+}
+
+TEST_F(SpillTest, APreparedOneCommitsAndRollsBack) {
+  open();
+  for (const bool commit : {false, true}) {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    write_much(transaction.get(), temp, "y");
+    ASSERT_TRUE(transaction->prepare("xid", true).ok());
+    EXPECT_EQ(count(main), 0u);
+    ASSERT_TRUE(commit ? transaction->commit_prepared(false).ok() : transaction->rollback_prepared().ok());
+    EXPECT_EQ(count(main), commit ? kMany : 0u);
+    EXPECT_EQ(count(temp), commit ? kMany : 0u);
+    EXPECT_EQ(count(other), 0u) << "the marker is gone";
+    EXPECT_EQ(directories(), 0u);
+  }
+}
+
+TEST_F(SpillTest, ACrashBeforeTheCommitLeavesNothing) {
+  crash([&] {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    ASSERT_TRUE(transaction->is_spilled());
+    (void)transaction.release();
+  });
+  open();
+  EXPECT_EQ(count(main), 0u);
+  EXPECT_EQ(directories(), 0u);
+  EXPECT_TRUE(manager->prepared_xids().empty());
+}
+
+// The files are written, listed and linked into the database; the record that names them is not.
+TEST_F(SpillTest, ACrashBeforeThePrepareRecordLeavesNothing) {
+  crash([&] {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    faults.fail_appends = true;
+    ASSERT_FALSE(transaction->prepare("xid", true).ok());
+    (void)transaction.release();
+  });
+  open();
+  EXPECT_EQ(count(main), 0u);
+  EXPECT_EQ(directories(), 0u);
+  EXPECT_TRUE(manager->prepared_xids().empty());
+}
+
+TEST_F(SpillTest, ANewTransactionTakesNoNameOfAPreparedOne) {
+  crash([&] {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    ASSERT_TRUE(transaction->prepare("xid", true).ok());
+    (void)transaction.release();
+  });
+  open();
+  auto second = manager->begin(nullptr);
+  for (uint64_t i = 0; i < kMany; ++i) ASSERT_TRUE(second->put(other, key(i), "y").ok());
+  ASSERT_TRUE(second->is_spilled());
+  EXPECT_EQ(directories(), 2u);
+  ASSERT_TRUE(second->commit(true).ok());
+  EXPECT_EQ(count(main), 0u);
+  ASSERT_TRUE(manager->take_prepared("xid")->commit_prepared(true).ok());
+  EXPECT_EQ(count(main), kMany);
+  EXPECT_EQ(count(other), kMany);
+}
+
+TEST_F(SpillTest, ACrashAfterTheCommitLeavesAll) {
+  crash([&] {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    ASSERT_TRUE(transaction->commit(true).ok());
+    auto later = manager->begin(nullptr);
+    ASSERT_TRUE(later->put(main, key(3), "later").ok());
+    ASSERT_TRUE(later->commit(true).ok());
+  });
+  open();
+  EXPECT_EQ(count(main), kMany);
+  EXPECT_EQ(scan(manager->begin(nullptr).get(), main)[key(3)], "later");
+}
+
+TEST_F(SpillTest, APreparedOneIsInDoubtAfterACrashWithItsLocks) {
+  for (const bool commit : {false, true}) {
+    crash([&] {
+      auto transaction = manager->begin(nullptr);
+      write_much(transaction.get(), main, "x");
+      ASSERT_TRUE(transaction->prepare("xid", true).ok());
+      (void)transaction.release();
+    });
+    for (int start = 0; start < 2; ++start) {  // a restart in between changes nothing
+      open();
+      ASSERT_EQ(manager->prepared_xids(), std::vector<std::string>{"xid"});
+      EXPECT_EQ(count(main), 0u);
+      EXPECT_EQ(manager->locks()
+                    ->lock(manager->begin(nullptr)->lock_owner(), {main->id(), key(77)}, LockMode::kShared,
+                           LockWait{0}, nullptr)
+                    .code(),
+                Code::kLockTimeout);
+      if (start == 0) close();
+    }
+    auto transaction = manager->take_prepared("xid");
+    const Status status = commit ? transaction->commit_prepared(true) : transaction->rollback_prepared();
+    ASSERT_TRUE(status.ok()) << status.message();
+    transaction.reset();
+    EXPECT_EQ(count(main), commit ? kMany : 0u);
+    EXPECT_EQ(directories(), 0u);
+    close();
+    open();
+    EXPECT_EQ(count(main), commit ? kMany : 0u);
+    EXPECT_TRUE(manager->prepared_xids().empty());
+    close();
+  }
+}
+
+// The ingestion is durable, the record that ends the prepared transaction is not.
+TEST_F(SpillTest, AMarkerWithoutTheRecordMeansCommitted) {
+  crash([&] {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    ASSERT_TRUE(transaction->prepare("xid", true).ok());
+    faults.fail_appends = true;
+    ASSERT_TRUE(transaction->commit_prepared(false).ok()) << "what counts is the ingestion";
+    (void)transaction.release();
+  });
+  open();
+  EXPECT_TRUE(manager->prepared_xids().empty());
+  EXPECT_EQ(count(main), kMany);
+  EXPECT_EQ(count(other), 0u) << "the marker is gone";
+  EXPECT_EQ(directories(), 0u);
+}
+
+TEST_F(SpillTest, LostFilesOfAPreparedOneLeaveOnlyTheRollback) {
+  crash([&] {
+    auto transaction = manager->begin(nullptr);
+    write_much(transaction.get(), main, "x");
+    ASSERT_TRUE(transaction->prepare("xid", true).ok());
+    (void)transaction.release();
+  });
+  std::filesystem::remove_all(directory.path() + "/main/spill");
+  open();
+  auto transaction = manager->take_prepared("xid");
+  ASSERT_NE(transaction, nullptr);
+  const Status status = transaction->commit_prepared(true);
+  EXPECT_EQ(status.code(), Code::kCorruption) << status.message();
+  EXPECT_TRUE(transaction->rollback_prepared().ok());
+  EXPECT_EQ(count(main), 0u);
+}
+
+// A statement on a full disk: its savepoint is what it goes back to, and more space is all it takes to go on.
+TEST_F(SpillTest, AFullDiskFailsTheWriteAndLeavesWhatWasBefore) {
+  open();
+  auto transaction = manager->begin(nullptr);
+  write_much(transaction.get(), main, "before ");
+  ASSERT_TRUE(transaction->is_spilled());
+  const Rows before = scan(transaction.get(), main);
+  for (const int appends : {0, 1, 3}) {
+    const size_t savepoint = transaction->set_savepoint();
+    faults.table_appends_left = appends;
+    Status status;
+    for (uint64_t i = 0; i < 10 * kMany && status.ok(); ++i) {
+      status = transaction->put(i % 2 == 0 ? main : temp, key(i), "too much");
+    }
+    EXPECT_EQ(status.code(), Code::kNoSpace) << status.message();
+    ASSERT_TRUE(transaction->rollback_to_savepoint(savepoint).ok());
+    EXPECT_EQ(scan(transaction.get(), main), before);
+    EXPECT_EQ(scan(transaction.get(), temp), Rows());
+    transaction->release_savepoint(savepoint);
+    faults.table_appends_left = -1;
+  }
+  ASSERT_TRUE(transaction->put(main, key(kMany), "after").ok());
+  const Status status = transaction->commit(true);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(count(main), kMany + 1);
+  EXPECT_EQ(count(temp), 0u);
+}
+
+TEST_F(SpillTest, AFullDiskAtCommitLeavesNothing) {
+  open();
+  auto transaction = manager->begin(nullptr);
+  write_much(transaction.get(), main, "x");
+  faults.table_appends_left = 0;
+  EXPECT_EQ(transaction->commit(true).code(), Code::kNoSpace);
+  faults.table_appends_left = -1;
+  EXPECT_EQ(count(main), 0u);
+  EXPECT_EQ(directories(), 0u);
+}
+
+TEST_F(SpillTest, FailingToPrepareLeavesNothing) {
+  open();
+  auto transaction = manager->begin(nullptr);
+  write_much(transaction.get(), main, "x");
+  faults.fail_appends = true;
+  EXPECT_FALSE(transaction->prepare("xid", true).ok());
+  transaction->rollback();
+  EXPECT_EQ(directories(), 0u);
+  faults.fail_appends = false;
+}
+
+}  // namespace
+}  // namespace atoll::txn

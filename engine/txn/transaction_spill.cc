@@ -1,0 +1,284 @@
+// Transactions larger than memory: when their writes go to local disk, how they are read there, and how they
+// commit (docs/internals/huge-transactions.md). The files themselves are spill.cc's.
+//
+// The marker, a key in the default family, is there exactly while files have been taken in and the prepared
+// transaction they belong to has not ended in the WAL.
+
+#include <rocksdb/write_batch.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "txn/own_cursor.h"
+#include "txn/transaction_impl.h"
+
+namespace atoll::txn {
+
+namespace {
+
+constexpr std::string_view kMarkerPrefix = "spilled/";
+
+std::string marker_key(const std::string &name) { return std::string(kMarkerPrefix) + name; }
+
+// Finds the marker that a prepared batch removes.
+class MarkerFinder final : public rocksdb::WriteBatch::Handler {
+ public:
+  const std::string &name() const { return name_; }
+  rocksdb::Status PutCF(uint32_t, const rocksdb::Slice &, const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status DeleteCF(uint32_t family, const rocksdb::Slice &key) override {
+    const std::string_view bytes = key.ToStringView();
+    if (family == 0 && bytes.starts_with(kMarkerPrefix)) name_ = bytes.substr(kMarkerPrefix.size());
+    return {};
+  }
+  rocksdb::Status SingleDeleteCF(uint32_t, const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
+  rocksdb::Status MarkEndPrepare(const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkNoop(bool) override { return {}; }
+  rocksdb::Status MarkCommit(const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkRollback(const rocksdb::Slice &) override { return {}; }
+  void LogData(const rocksdb::Slice &) override {}
+
+ private:
+  std::string name_;
+};
+
+// The directory that a prepared transaction names; empty: it is an ordinary one.
+std::string spill_name(rocksdb::Transaction *prepared) {
+  MarkerFinder finder;
+  (void)prepared->GetWriteBatch()->GetWriteBatch()->Iterate(&finder);
+  return finder.name();
+}
+
+}  // namespace
+
+// ---- While it runs -------------------------------------------------------------------------------
+
+bool TransactionImpl::is_spilled() const {
+  if (spill_ == nullptr) return false;
+  return !lost_.ok() || spill_->has_runs(lsm::Side::kMain) || spill_->has_runs(lsm::Side::kTemp);
+}
+
+Status TransactionImpl::bound_memory() {
+  const uint64_t most = manager_->spill_bytes();
+  return most == 0 || writes_->memory_bytes() < most ? Status::Ok() : spill();
+}
+
+// The write set goes to disk and an empty one goes on. Cursors that look at the old one keep it.
+Status TransactionImpl::spill() {
+  if (spill_ == nullptr) {
+    spill_ = std::make_unique<Spill>(manager_->database(), manager_->new_spill_directory());
+  }
+  ATOLL_RETURN_IF_ERROR(spill_->add(*writes_));
+  auto extents =
+      extents_ == nullptr ? std::make_unique<WriteExtents>() : std::make_unique<WriteExtents>(*extents_);
+  writes_->each(lsm::Side::kMain, [&](const lsm::Family *family, std::string_view key, const OwnWrite &) {
+    extents->add(family->id(), key);
+  });
+  std::shared_ptr<WriteSet> done = writes_->successor();
+  const std::lock_guard<std::mutex> guard(writes_mutex_);
+  extents_ = std::move(extents);
+  done.swap(writes_);
+  return Status::Ok();
+}
+
+bool TransactionImpl::has_own(const lsm::Family *family) const {
+  if (writes_ == nullptr) return false;
+  return writes_->find_family(family) != nullptr || (spill_ != nullptr && spill_->has_family(family));
+}
+
+Status TransactionImpl::find_own(const lsm::Family *family, std::string_view key, bool *found,
+                                 rocksdb::PinnableSlice *value) const {
+  *found = false;
+  if (const OwnWrite *own = writes_->find(family, key); own != nullptr) {
+    *found = true;
+    return own_result(*own, value);
+  }
+  if (spill_ == nullptr) return Status::Ok();
+  bool removed = false;
+  ATOLL_RETURN_IF_ERROR(spill_->find(family, key, found, &removed, value->GetSelf()));
+  if (!*found) return Status::Ok();
+  if (removed) return own_result(OwnWrite{.removed = true}, value);
+  value->PinSelf();
+  return Status::Ok();
+}
+
+// ---- Commit --------------------------------------------------------------------------------------
+
+// Keys of several runs come several times.
+Status TransactionImpl::visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit) {
+  Status status;
+  writes_->each(lsm::Side::kTemp, [&](lsm::Family *family, std::string_view key, const OwnWrite &) {
+    if (status.ok()) status = visit(family, key);
+  });
+  if (spill_ == nullptr || !status.ok()) return status;
+  const std::shared_ptr<const Runs> runs = spill_->runs();
+  for (const auto &run : *runs) {
+    for (const SpilledRun::Part &part : run->parts()) {
+      if (part.family->side() != lsm::Side::kTemp) continue;
+      const auto cursor = part.file->cursor();
+      for (cursor->to_first(); cursor->valid(); cursor->next()) {
+        ATOLL_RETURN_IF_ERROR(visit(part.family, cursor->key()));
+      }
+      ATOLL_RETURN_IF_ERROR(cursor->status());
+    }
+  }
+  return status;
+}
+
+Status TransactionImpl::write_spilled_temp() {
+  const auto files = spill_->files(lsm::Side::kTemp);
+  if (files.empty()) return Status::Ok();
+  lsm::Ingestion ingestion;
+  ATOLL_RETURN_IF_ERROR(ingestion.prepare(db(lsm::Side::kTemp), files, true));
+  return ingestion.commit();
+}
+
+Status TransactionImpl::prepare_ingestion(bool with_marker) {
+  std::vector<lsm::FamilyFiles> files = spill_->files(lsm::Side::kMain);
+  if (with_marker) {
+    const std::string path = spill_->directory() + "/marker.sst";
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    lsm::RunFileWriter marker(manager_->database()->run_file_options(), path);
+    ATOLL_RETURN_IF_ERROR(marker.add(marker_key(spill_->name()), "", false));
+    ATOLL_RETURN_IF_ERROR(marker.finish());
+    rocksdb::DB *const main = db(lsm::Side::kMain);
+    const auto own = std::find_if(files.begin(), files.end(), [main](const lsm::FamilyFiles &family) {
+      return family.family->GetID() == main->DefaultColumnFamily()->GetID();
+    });
+    if (own == files.end())
+      files.push_back({main->DefaultColumnFamily(), {path}});
+    else
+      own->paths.push_back(path);
+  }
+  auto ingestion = std::make_unique<lsm::Ingestion>();
+  ATOLL_RETURN_IF_ERROR(ingestion->prepare(db(lsm::Side::kMain), files, false));
+  ingestion_ = std::move(ingestion);
+  return Status::Ok();
+}
+
+Status TransactionImpl::commit_ingestion() {
+  const Status status = manager_->database()->commit_ingestion(ingestion_.get());
+  ingestion_.reset();
+  return status;
+}
+
+// The record behind the ingestion gives the commit a position in the WAL, which the bucket is measured by.
+Status TransactionImpl::commit_spilled(bool sync) {
+  ATOLL_RETURN_IF_ERROR(prepare_ingestion(false));
+  ATOLL_RETURN_IF_ERROR(commit_ingestion());
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::DB *const main = db(lsm::Side::kMain);
+  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  // The transaction is committed; RocksDB reports a WAL that cannot be written by itself.
+  (void)main->Delete(options, main->DefaultColumnFamily(), marker_key(spill_->name()));
+  commit_position_ = manager_->wal_position();
+  return Status::Ok();
+}
+
+Status TransactionImpl::prepare_spilled(std::string_view xid, bool sync) {
+  ATOLL_RETURN_IF_ERROR(spill_->save_list());
+  ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::TransactionOptions transaction_options;
+  transaction_options.skip_concurrency_control = true;
+  std::unique_ptr<rocksdb::Transaction> transaction(
+      manager_->database()->db(lsm::Side::kMain)->BeginTransaction(options, transaction_options));
+  if (!transaction->SetName(std::string(xid)).ok()) {
+    return Status(Code::kInvalid, "a prepared transaction with this XA identifier exists");
+  }
+  transaction->DisableIndexing();
+  rocksdb::Status status =
+      transaction->DeleteUntracked(db(lsm::Side::kMain)->DefaultColumnFamily(), marker_key(spill_->name()));
+  if (status.ok()) status = transaction->Prepare();
+  if (!status.ok()) return lsm::from_rocksdb(status);
+  spill_->set_keep(true);
+  two_phase_ = std::move(transaction);
+  return Status::Ok();
+}
+
+Status TransactionImpl::commit_prepared_main(bool sync) {
+  two_phase_->GetWriteOptions()->sync = sync;
+  // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
+  two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
+  if (!is_spilled()) {
+    const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+    ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(two_phase_->Commit()));
+    commit_position_ = manager_->wal_position();
+    return Status::Ok();
+  }
+  ATOLL_RETURN_IF_ERROR(lost_);
+  if (ingestion_ == nullptr) ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
+  ATOLL_RETURN_IF_ERROR(commit_ingestion());
+  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  // From here on it is committed: should the record fail, the marker tells the next start.
+  (void)two_phase_->Commit();
+  commit_position_ = manager_->wal_position();
+  return Status::Ok();
+}
+
+// ---- Recovery ------------------------------------------------------------------------------------
+
+// Its rows are locked as they are found in the files. When those are gone (the local disk was lost), it can
+// only be rolled back.
+Status TransactionImpl::take_spilled(const std::string &name) {
+  spill_ =
+      std::make_unique<Spill>(manager_->database(), manager_->database()->spill_directory() + "/" + name);
+  spill_->set_keep(true);
+  extents_ = std::make_unique<WriteExtents>();
+  lost_ = spill_->load().with("the changes of the prepared transaction '" + xid_ +
+                              "' were on local disk and are gone; start the server once with "
+                              "--tc-heuristic-recover=ROLLBACK");
+  for (const auto &run : *spill_->runs()) {
+    for (const SpilledRun::Part &part : run->parts()) {
+      const auto cursor = part.file->cursor();
+      for (cursor->to_first(); cursor->valid(); cursor->next()) {
+        extents_->add(part.family->id(), cursor->key());
+        const LockKey key{part.family->id(), cursor->key()};
+        if (!manager_->locks()->lock_recovered(&owner_, key).ok()) {
+          return Status(Code::kCorruption,
+                        "two prepared transactions write the same row; one is '" + xid_ + "'");
+        }
+      }
+      ATOLL_RETURN_IF_ERROR(cursor->status());
+      if (!is_writer_of(part.family)) count_writer(part.family->id());
+    }
+  }
+  return Status::Ok();
+}
+
+Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
+                                std::vector<std::string> *spilled) {
+  const std::string name = spill_name(prepared.get());
+  if (!name.empty()) {
+    rocksdb::DB *const main = database_->db(lsm::Side::kMain)->GetBaseDB();
+    std::string marker;
+    const rocksdb::Status found =
+        main->Get(rocksdb::ReadOptions(), main->DefaultColumnFamily(), marker_key(name), &marker);
+    if (found.ok()) return lsm::from_rocksdb(prepared->Commit()).with("ending a committed transaction");
+    if (!found.IsNotFound()) return lsm::from_rocksdb(found);
+    spilled->push_back(name);
+    uint64_t number = 0;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    next_spill_.store(std::max(next_spill_.load(), number + 1));
+  }
+  auto transaction = std::make_unique<TransactionImpl>(this, next_id_.fetch_add(1), std::move(prepared));
+  TransactionImpl *added = transaction.get();
+  const std::string xid = added->xid();
+  prepared_.emplace(xid, std::move(transaction));
+  return name.empty() ? added->take_recovered_locks() : added->take_spilled(name);
+}
+
+void ManagerImpl::remove_unnamed_spills(const std::vector<std::string> &named) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> unnamed;
+  for (const auto &entry : std::filesystem::directory_iterator(database_->spill_directory(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (std::find(named.begin(), named.end(), name) == named.end()) unnamed.push_back(entry.path());
+  }
+  for (const auto &path : unnamed) std::filesystem::remove_all(path, ignored);
+}
+
+}  // namespace atoll::txn

@@ -1,0 +1,93 @@
+"""Goal:   a transaction larger than its memory is whole or absent after kill -9 at any moment, on local disk and in the
+        bucket, with and without binary log.
+Method: one statement changes all rows, again and again, with the smallest atoll_transaction_memory; the server is
+        killed at a random moment of it, every third time the local disk is lost too. All rows must then have the same
+        value: that of the last acknowledged statement, or of the one after it.
+
+ATOLL_HUGE_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+
+import pymysql
+import pytest
+
+ROWS = 60_000
+ROUNDS = int(os.environ.get("ATOLL_HUGE_KILL_ROUNDS", "6"))
+BUCKET_EVERY = 3
+SEED = int(os.environ.get("ATOLL_KILL_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+
+
+class Updater(threading.Thread):
+    """Raises every row by one, statement after statement, until the server dies."""
+
+    def __init__(self, server, value: int):
+        super().__init__(daemon=True)
+        self.value = value  # acknowledged
+        self.failure: BaseException | None = None
+        self._server = server
+
+    def run(self) -> None:
+        connection = self._server.connect("d")
+        with connection.cursor() as cursor:
+            while True:
+                try:
+                    cursor.execute("UPDATE t SET b = b + 1")
+                except pymysql.Error:
+                    return  # killed
+                if cursor.rowcount != ROWS:
+                    self.failure = AssertionError(f"{cursor.rowcount} rows changed")
+                    return
+                self.value += 1
+
+
+def value_of_all_rows(server) -> int:
+    ((count, least, most),) = server.run("SELECT COUNT(*), MIN(b), MAX(b) FROM d.t")
+    assert count == ROWS and least == most, f"{count} rows with values from {least} to {most}"
+    assert server.run("CHECK TABLE d.t EXTENDED")[-1][-1] == "OK"
+    return most
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"log_bin": "binlog", "sync_binlog": 1}], ids=["one_phase", "binary_log"]
+)
+def test_kill_9_leaves_all_of_a_huge_statement_or_nothing(lab, options):
+    print(f"ATOLL_KILL_SEED={SEED}")
+    dice = random.Random(SEED)
+    bucket = lab.home / "bucket"
+    server = lab.server(
+        atoll_url=f"file://{bucket}", atoll_transaction_memory=1 << 20, atoll_durability="sync", **options
+    ).start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), KEY (b)) ENGINE=ATOLL",
+        f"INSERT INTO d.t SELECT seq, 0, 'some text' FROM mysql.seq_1_to_{ROWS}",
+    )
+    started = time.monotonic()
+    server.run("UPDATE d.t SET b = b + 1")
+    duration = time.monotonic() - started
+    value = 1
+    spills = server.data / "#atoll" / "db" / "spill"
+    for index in range(ROUNDS):
+        updater = Updater(server, value)
+        updater.start()
+        time.sleep(duration * dice.uniform(0.3, 2.2))
+        server.kill()
+        updater.join()
+        assert updater.failure is None, updater.failure
+        if index % BUCKET_EVERY == BUCKET_EVERY - 1:
+            server.wipe()
+            server.start(atoll_take_over="ON")
+        else:
+            server.start()
+        found = value_of_all_rows(server)
+        assert found in (updater.value, updater.value + 1), f"round {index}: {found}, not {updater.value}"
+        assert not spills.exists() or not list(spills.iterdir()), "files of a transaction that has ended"
+        print(f"round {index}: {updater.value} acknowledged, {found} found")
+        value = found
+    server.stop()
