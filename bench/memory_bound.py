@@ -68,7 +68,7 @@ class Run:
     def __init__(self, server: Server, rows: int):
         self.server = server
         self.rows = rows
-        self.connection = server.connect("d")
+        self.connection = server.connect("d", timeout_s=24 * 3600)
         self.failures: list[str] = []
 
     def execute(self, statement: str) -> int:

@@ -4,6 +4,8 @@ Method: one statement changes all rows, again and again, with the smallest atoll
         killed at a random moment of it, every third time the local disk is lost too. All rows must then have the same
         value: that of the last acknowledged statement, or of the one after it.
 
+        Beside it: the memory of statements over 300,000 rows, no room on disk, a silent bucket, a fenced server.
+
 ATOLL_HUGE_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run.
 """
 
@@ -91,3 +93,92 @@ def test_kill_9_leaves_all_of_a_huge_statement_or_nothing(lab, options):
         print(f"round {index}: {updater.value} acknowledged, {found} found")
         value = found
     server.stop()
+
+
+def test_without_room_for_its_changes_a_statement_fails_and_nothing_else(lab):
+    server = lab.server(atoll_transaction_memory=1 << 20).start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b INT) ENGINE=ATOLL",
+        f"INSERT INTO d.t SELECT seq, 1 FROM mysql.seq_1_to_{ROWS}",
+    )
+    spills = server.data / "#atoll" / "db" / "spill"
+    spills.rmdir()
+    spills.touch()  # no directory can be made in it
+    connection = server.connect("d", autocommit=False)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE t SET b = 2 WHERE a = 1")
+        with pytest.raises(pymysql.Error, match="local disk|spill"):
+            cursor.execute("UPDATE t SET b = 3")
+        cursor.execute("SELECT SUM(b) FROM t")
+        assert cursor.fetchone()[0] == ROWS + 1
+        spills.unlink()
+        cursor.execute("UPDATE t SET b = b + 1")
+        connection.commit()
+    assert server.value("SELECT SUM(b) FROM d.t") == 2 * ROWS + 1
+    server.stop()
+
+
+def fill(server) -> None:
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b INT, KEY (b)) ENGINE=ATOLL",
+        f"INSERT INTO d.t SELECT seq, 0 FROM mysql.seq_1_to_{ROWS}",
+    )
+
+
+def test_a_commit_outlives_a_silent_bucket(lab):
+    store = lab.store()
+    # With the default limits of the lag the commit would wait for the bucket instead.
+    patient = {"atoll_lag_max_ms": 600_000, "atoll_lag_max_bytes": 1 << 30}
+    server = lab.s3_server(store, atoll_transaction_memory=1 << 20, **patient).start()
+    fill(server)
+    store.pause()
+    server.run("UPDATE d.t SET b = 1")
+    assert server.value("SELECT SUM(b) FROM d.t") == ROWS
+    store.resume()
+    server.stop()  # waits for the bucket
+    server.wipe()
+    server.start()
+    assert server.value("SELECT SUM(b) FROM d.t") == ROWS
+
+
+def test_a_fenced_server_takes_nothing_in(lab):
+    store = lab.store()
+    first = lab.s3_server(store, "first", atoll_transaction_memory=1 << 20, atoll_durability="sync").start()
+    fill(first)
+    connection = first.connect("d", autocommit=False)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE t SET b = 1")
+    second = lab.s3_server(store, "second", atoll_take_over="ON").start()
+    with pytest.raises(pymysql.Error):
+        connection.commit()
+    assert second.value("SELECT SUM(b) FROM d.t") == 0
+    second.run("UPDATE d.t SET b = 2 WHERE a = 1")
+    assert second.value("SELECT SUM(b) FROM d.t") == 2
+
+
+def test_the_memory_of_a_huge_statement_is_bounded(lab):
+    """300,000 rows of 120 bytes: without the bound their changes took 140 MiB for each statement at its commit."""
+    rows, most_mib = 300_000, 100
+    server = lab.server(
+        atoll_transaction_memory=8 << 20, atoll_block_cache_size=8 << 20, performance_schema="OFF"
+    ).start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b INT, c CHAR(100)) ENGINE=ATOLL",
+        "INSERT INTO d.t SELECT seq, 1, REPEAT('x', 100) FROM mysql.seq_1_to_10000",
+        "DELETE FROM d.t",
+    )
+    before = server.rss_peak_bytes()
+    server.run(f"INSERT INTO d.t SELECT seq, 1, REPEAT('x', 100) FROM mysql.seq_1_to_{rows}")
+    server.run("UPDATE d.t SET b = b + 1")
+    server.run("BEGIN", "DELETE FROM d.t", "ROLLBACK", database="d")
+    server.run(
+        "BEGIN", "UPDATE t SET b = 0 WHERE a = 1", "SAVEPOINT s", "UPDATE t SET b = 7", "ROLLBACK TO s", "COMMIT",
+        database="d",
+    )  # fmt: skip
+    grown_mib = (server.rss_peak_bytes() - before) / (1 << 20)
+    print(f"memory grew by {grown_mib:.0f} MiB")
+    assert grown_mib < most_mib
+    assert server.run("SELECT COUNT(*), SUM(b) FROM d.t") == [(rows, 2 * rows - 2)]

@@ -135,6 +135,7 @@ struct Spill::Writing {
     }
     SpilledRun::Part &part = parts->back();
     part.last_key.assign(key);
+    part.bytes += key.size() + write.value_size;
     hashes.push_back(KeyFilter::hash(key));
     if (status.ok()) status = writer->add(key, write.value(), write.removed);
   }
@@ -217,17 +218,29 @@ Status Spill::find(const lsm::Family *family, std::string_view key, bool *found,
   return Status::Ok();
 }
 
-std::vector<lsm::FamilyFiles> Spill::files(lsm::Side side) const {
-  std::vector<lsm::FamilyFiles> all;
+std::vector<Spill::File> Spill::list(lsm::Side side) const {
+  std::vector<File> files;
   for (const auto &run : *runs_) {
     for (const SpilledRun::Part &part : run->parts()) {
-      rocksdb::ColumnFamilyHandle *handle = part.family->handle();
-      if (part.family->side() != side || handle == nullptr) continue;
-      auto known =
-          std::find_if(all.begin(), all.end(), [&](const auto &one) { return one.family == handle; });
-      if (known == all.end()) known = all.insert(all.end(), lsm::FamilyFiles{handle, {}});
-      known->paths.push_back(part.path);
+      if (part.family->side() == side && !merged_.contains(part.family))
+        files.push_back({part.family, part.path});
     }
+  }
+  for (const auto &[family, paths] : merged_) {
+    if (family->side() != side) continue;
+    for (const std::string &path : paths) files.push_back({family, path});
+  }
+  return files;
+}
+
+std::vector<lsm::FamilyFiles> Spill::files(lsm::Side side) const {
+  std::vector<lsm::FamilyFiles> all;
+  for (File &file : list(side)) {
+    rocksdb::ColumnFamilyHandle *handle = file.family->handle();
+    if (handle == nullptr) continue;
+    auto known = std::find_if(all.begin(), all.end(), [&](const auto &one) { return one.family == handle; });
+    if (known == all.end()) known = all.insert(all.end(), lsm::FamilyFiles{handle, {}});
+    known->paths.push_back(std::move(file.path));
   }
   return all;
 }
@@ -238,16 +251,13 @@ std::vector<lsm::FamilyFiles> Spill::files(lsm::Side side) const {
 Status Spill::save_list() const {
   const std::string path = directory_ + kListName;
   {
-    std::ofstream list(path, std::ios::trunc);
-    for (const auto &run : *runs_) {
-      for (const SpilledRun::Part &part : run->parts()) {
-        if (part.family->side() != lsm::Side::kMain) continue;
-        list << part.family->id() << ' ' << fs::path(part.path).filename().string() << '\n';
-      }
+    std::ofstream out(path, std::ios::trunc);
+    for (const File &file : list(lsm::Side::kMain)) {
+      out << file.family->id() << ' ' << fs::path(file.path).filename().string() << '\n';
     }
-    list << "end\n";
-    list.flush();
-    if (!list) return io_error("writing", path);
+    out << "end\n";
+    out.flush();
+    if (!out) return io_error("writing", path);
   }
   ATOLL_RETURN_IF_ERROR(sync_path(path, O_RDONLY));
   ATOLL_RETURN_IF_ERROR(sync_path(directory_, O_RDONLY | O_DIRECTORY));

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,6 +40,7 @@ class SpilledRun {
     lsm::Family *family = nullptr;
     std::string path;
     std::string first_key, last_key;
+    uint64_t bytes = 0;  // of keys and values
     std::unique_ptr<KeyFilter> filter;
     std::unique_ptr<lsm::RunFile> file;
     std::unique_ptr<lsm::RunFileCursor> finder;
@@ -83,6 +85,8 @@ class Spill {
   Status find(const lsm::Family *family, std::string_view key, bool *found, bool *removed,
               std::string *value) const;
 
+  // Before a commit: many files of a family become a few. Errors: kNoSpace, kUnavailable, kCorruption.
+  Status merge_many();
   // The files of one side by family. Families that were dropped are left out.
   std::vector<lsm::FamilyFiles> files(lsm::Side side) const;
 
@@ -98,12 +102,19 @@ class Spill {
 
  private:
   struct Writing;
+  struct File {
+    lsm::Family *family;
+    std::string path;
+  };
+  std::vector<File> list(lsm::Side side) const;
   Status write_interval(const WriteSet &set, uint64_t from, uint64_t before, Runs *out);
   Status open_part(SpilledRun::Part *part) const;
+  Status merge(lsm::Family *family, uint64_t file_bytes, std::vector<std::string> *paths);
 
   lsm::Database *const database_;
   const std::string directory_;
   std::shared_ptr<const Runs> runs_;
+  std::map<lsm::Family *, std::vector<std::string>> merged_;  // files in place of the runs'
   uint64_t next_file_ = 1;
   bool keep_ = false;
 };

@@ -370,6 +370,26 @@ TEST_F(SpillTest, LostFilesOfAPreparedOneLeaveOnlyTheRollback) {
   EXPECT_EQ(count(main), 0u);
 }
 
+TEST_F(SpillTest, ManyFilesAreMergedBeforeTheCommit) {
+  open();
+  for (const bool prepared : {false, true}) {
+    auto transaction = manager->begin(nullptr);
+    for (uint64_t i = 0; i < kMany; ++i) {
+      ASSERT_TRUE(transaction->put(main, key(i * 7919 % kMany), std::string(50, 'v')).ok());
+      ASSERT_TRUE(transaction->put(temp, key(i * 7919 % kMany), "t").ok());
+    }
+    ASSERT_TRUE(!prepared || transaction->prepare("xid", true).ok());
+    ASSERT_TRUE(prepared ? transaction->commit_prepared(true).ok() : transaction->commit(true).ok());
+    EXPECT_EQ(count(main), kMany);
+    EXPECT_EQ(count(temp), kMany);
+    std::string files;
+    ASSERT_TRUE(
+        database->db(lsm::Side::kMain)->GetProperty(main->handle(), "rocksdb.num-files-at-level0", &files));
+    EXPECT_LE(std::stoi(files), 1);
+    EXPECT_EQ(directories(), 0u);
+  }
+}
+
 // A statement on a full disk: its savepoint is what it goes back to, and more space is all it takes to go on.
 TEST_F(SpillTest, AFullDiskFailsTheWriteAndLeavesWhatWasBefore) {
   open();

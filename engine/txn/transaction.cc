@@ -302,7 +302,7 @@ Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_m
 
 Status TransactionImpl::commit(bool sync) {
   if (is_prepared()) return commit_prepared(sync);
-  Status status = is_spilled() ? spill() : Status::Ok();
+  Status status = is_spilled() ? spill_rest() : Status::Ok();
   if (status.ok())
     status = commit_with_temp([&]() -> Status {
       if (!has_writes(lsm::Side::kMain)) return Status::Ok();
@@ -364,7 +364,7 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   if (xid.empty() || xid.size() > kXidBytesMax) {
     return Status(Code::kInvalid, "an XA identifier must have 1 to 512 bytes");
   }
-  if (is_spilled()) ATOLL_RETURN_IF_ERROR(spill());
+  if (is_spilled()) ATOLL_RETURN_IF_ERROR(spill_rest());
   if (has_writes(lsm::Side::kMain)) {
     ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid, sync) : prepare_main(xid, sync));
   }

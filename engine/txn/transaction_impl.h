@@ -119,6 +119,7 @@ class TransactionImpl final : public Transaction {
   // transaction_spill.cc
   Status bound_memory();
   Status spill();
+  Status spill_rest();
   Status find_own(const lsm::Family *family, std::string_view key, bool *found,
                   rocksdb::PinnableSlice *value) const;
   bool has_own(const lsm::Family *family) const;

@@ -81,6 +81,12 @@ Status TransactionImpl::spill() {
   return Status::Ok();
 }
 
+// Nothing more will be written: all of it as it shall enter the database.
+Status TransactionImpl::spill_rest() {
+  ATOLL_RETURN_IF_ERROR(spill());
+  return spill_->merge_many();
+}
+
 bool TransactionImpl::has_own(const lsm::Family *family) const {
   if (writes_ == nullptr) return false;
   return writes_->find_family(family) != nullptr || (spill_ != nullptr && spill_->has_family(family));

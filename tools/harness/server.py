@@ -129,15 +129,17 @@ class Server:
 
     # ---- talking to it ------------------------------------------------------------------------------
 
-    def connect(self, database: str | None = None, autocommit: bool = True) -> pymysql.Connection:
+    def connect(
+        self, database: str | None = None, autocommit: bool = True, timeout_s: int = 600
+    ) -> pymysql.Connection:
         return pymysql.connect(
             unix_socket=str(self.socket),
             user="root",
             database=database,
             charset="utf8mb4",
             autocommit=autocommit,
-            read_timeout=600,
-            write_timeout=600,
+            read_timeout=timeout_s,
+            write_timeout=timeout_s,
         )
 
     def run(self, *statements: str, database: str | None = None) -> list[tuple]:
