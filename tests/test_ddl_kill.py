@@ -181,3 +181,19 @@ def test_kill_9_in_ddl_leaves_the_old_or_the_new_definition(lab):
     assert all(ledger.base_number > ROUNDS for ledger in test.ledgers.values()), "the load was too thin"
     test.check_bucket_is_empty()
     test.server.stop()
+
+
+def test_renamed_partitioned_table_is_whole_when_only_its_frm_has_the_old_name(lab):
+    """As after kill -9 between the renaming in the engine and that of the file: no engine can be asked then."""
+    server = lab.server().start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY) ENGINE=ATOLL PARTITION BY HASH (a) PARTITIONS 3",
+        "INSERT INTO d.t VALUES (1), (2), (3)",
+        "RENAME TABLE d.t TO d.u",
+    )
+    server.kill()
+    (server.data / "d" / "u.frm").rename(server.data / "d" / "t.frm")
+    server.start()
+    assert server.run("SHOW TABLES FROM d") == [("u",)]
+    assert server.value("SELECT SUM(a) FROM d.u") == 6

@@ -22,6 +22,16 @@ bool is_copy(std::string_view name) {
   return name.starts_with("#sql-alter") || name.find("#TMP#") != std::string_view::npos;
 }
 
+// What a renamed table must remember of its old name.
+std::string former_name(const TableDef &table, std::string_view new_database, std::string_view new_name) {
+  if (is_internal(new_name)) return table.name;
+  const std::string_view old_whole = whole_table(table.name), new_whole = whole_table(new_name);
+  const bool partitions = old_whole.size() != table.name.size() && new_whole.size() != new_name.size();
+  if (!partitions && !table.logical_only) return {};
+  if (old_whole == new_whole && table.database == new_database) return {};
+  return name_key(table.database, table.name);
+}
+
 bool has_ordinal(const TableDef &table, uint16_t ordinal) {
   return std::any_of(table.indexes.begin(), table.indexes.end(),
                      [ordinal](const IndexDef &index) { return index.ordinal == ordinal; });
@@ -241,9 +251,9 @@ Status Catalog::rename(std::string_view database, std::string_view name, std::st
     return Status(Code::kDuplicate,
                   "the table " + qualified_name(new_database, new_name) + " exists already");
   TableDef table = *former;
+  table.former_name = former_name(*former, new_database, new_name);
   table.database = new_database;
   table.name = new_name;
-  table.former_name = is_internal(new_name) ? std::string(name) : std::string();
   rocksdb::WriteBatch batch;
   impl_->put_table(&batch, table);
   uint64_t *visible_from = is_copy(name) ? &table.readable_from.number : nullptr;

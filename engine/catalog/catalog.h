@@ -73,8 +73,8 @@ struct TableDef {
   std::string par;            // .par image of a partitioned table's logical entry
   bool logical_only = false;  // the partitioned table itself: frm and par, no data
   uint64_t created_us = 0;
-  // While the server keeps a table aside under an internal name (#sql-backup-..., during ALTER): what it was
-  // called. Needed when the server's own DDL log is lost with the machine.
+  // What a table aside under an internal name (#sql-backup-..., during ALTER) was called, and a partitioned
+  // table (database/name) before it was renamed: for what the server's DDL log cannot undo or is lost with.
   std::string former_name;
   // The oldest snapshot that sees the rows which are there. Older ones were taken before the table was made,
   // filled by a copy or truncated: they would see it empty.

@@ -6,6 +6,7 @@
 
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -25,6 +26,11 @@ std::string qualified_name(std::string_view database, std::string_view name);
 inline std::string name_key(std::string_view database, std::string_view name) {
   std::string key(database);
   return key.append(1, '/').append(name);
+}
+
+// The table of which `name` is a partition; other names come back as they are.
+inline std::string_view whole_table(std::string_view name) {
+  return name.substr(0, std::min(name.find("#P#"), name.find("#p#")));
 }
 
 struct Catalog::Impl {
@@ -67,6 +73,7 @@ struct Catalog::Impl {
   Status check();
   void remove_orphans(rocksdb::WriteBatch *batch);
   Status drop_half_built(rocksdb::WriteBatch *batch);
+  void put_back_partitions(rocksdb::WriteBatch *batch);
   Status repair();
 };
 

@@ -144,9 +144,33 @@ Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
   return Status::Ok();
 }
 
+// The server renames the partitions of a table one by one, and what it calls the whole last. When that was
+// cut off, its DDL log cannot put the partitions back: it finds their names by the whole's.
+void Catalog::Impl::put_back_partitions(rocksdb::WriteBatch *batch) {
+  for (auto &[id, table] : by_id) {
+    const std::string_view whole = whole_table(table->name);
+    if (whole == table->name || table->former_name.empty()) continue;
+    if (by_name.contains(name_key(table->database, whole))) continue;
+    TableDef back = *table;
+    const size_t slash = table->former_name.find('/');
+    if (slash != std::string::npos) back.database = table->former_name.substr(0, slash);
+    back.name = table->former_name.substr(slash == std::string::npos ? 0 : slash + 1);
+    back.former_name.clear();
+    const std::string_view former_whole = whole_table(back.name);
+    if (former_whole == back.name || !by_name.contains(name_key(back.database, former_whole)) ||
+        by_name.contains(name_key(back.database, back.name)))
+      continue;
+    put_table(batch, back);
+    by_name.erase(name_key(table->database, table->name));
+    table = std::make_shared<const TableDef>(std::move(back));
+    by_name[name_key(table->database, table->name)] = table;
+  }
+}
+
 Status Catalog::Impl::repair() {
   rocksdb::WriteBatch batch;
   remove_orphans(&batch);
+  put_back_partitions(&batch);
   ATOLL_RETURN_IF_ERROR(drop_half_built(&batch));
   if (batch.Count() > 0) ATOLL_RETURN_IF_ERROR(write(&batch, true));
   std::set<uint32_t> families;

@@ -171,6 +171,27 @@ TEST_F(CatalogTest, an_alter_cut_off_leaves_the_old_table_and_no_copy) {
   }
 }
 
+TEST_F(CatalogTest, partitions_of_a_renaming_cut_off_are_put_back) {
+  for (const char *name : {"t", "t#P#p0", "t#P#p1#SP#s"}) create(name);
+  ASSERT_TRUE(catalog_->rename("d", "t#P#p0", "e", "u#P#p0").ok());
+  reopen();
+  ASSERT_NE(catalog_->find("d", "t#P#p0"), nullptr);
+  EXPECT_TRUE(catalog_->find("d", "t#P#p0")->former_name.empty());
+  EXPECT_EQ(catalog_->find("e", "u#P#p0"), nullptr);
+
+  ASSERT_TRUE(catalog_->rename("d", "t#P#p0", "d", "#sql-backup-1#P#p0").ok());
+  ASSERT_TRUE(catalog_->rename("d", "t#P#p1#SP#s", "d", "#sql-backup-1#P#p1#SP#s").ok());
+  reopen();
+  for (const char *name : {"t", "t#P#p0", "t#P#p1#SP#s"})
+    EXPECT_NE(catalog_->find("d", name), nullptr) << name;
+
+  for (const char *name : {"#P#p0", "#P#p1#SP#s", ""})
+    ASSERT_TRUE(catalog_->rename("d", std::string("t") + name, "d", std::string("u") + name).ok());
+  reopen();
+  for (const char *name : {"u", "u#P#p0", "u#P#p1#SP#s"})
+    EXPECT_NE(catalog_->find("d", name), nullptr) << name;
+}
+
 TEST_F(CatalogTest, update_replaces_the_definition_but_neither_renames_nor_creates) {
   TableDef table = create("t");
   table.frm = "another";

@@ -89,11 +89,18 @@ Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   def.database = name.database;
   def.name = name.table;
   def.logical_only = true;
-  def.former_name = before && ah::is_internal(name.table) ? before->name : std::string();
+  if (!existing) def.former_name = before && ah::is_internal(name.table) ? before->name : std::string();
   if (std::string frm = read_file(std::string(path) + ".frm"); !frm.empty()) def.frm = std::move(frm);
   if (std::string par = read_file(std::string(path) + ".par"); !par.empty()) def.par = std::move(par);
   if (def.versions.empty()) def.versions.push_back({1, {}});
   return existing ? all->update(def) : all->create(&def, false);
+}
+
+// In one write, so that no crash leaves partitions without a whole.
+Status rename_whole(const ah::TableName &from, const ah::TableName &to) {
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  return all->find(to.database, to.table) ? all->drop(from.database, from.table)
+                                          : all->rename(from.database, from.table, to.database, to.table);
 }
 
 int create_partitioning_metadata(const char *path, const char *old_path, chf_create_flags action) {
@@ -109,7 +116,8 @@ int create_partitioning_metadata(const char *path, const char *old_path, chf_cre
         ah::parse_table_name(action == CHF_DELETE_FLAG && path != nullptr ? path : old_path);
     before = all->find(old.database, old.table);
     if (before && before->logical_only) {
-      const Status status = all->drop(old.database, old.table);
+      const Status status = action == CHF_RENAME_FLAG ? rename_whole(old, ah::parse_table_name(path))
+                                                      : all->drop(old.database, old.table);
       if (!status.ok()) return ah::report(current_thd, status);
     }
     if (action == CHF_DELETE_FLAG) return 0;

@@ -96,7 +96,9 @@ class Compiler {
     }
   }
 
+  // A column COMPRESSED stands in the row as compressed bytes.
   static bool is_text(const Field *field) {
+    if (field->compression_method() != nullptr) return false;
     return (field->real_type() == MYSQL_TYPE_VARCHAR || field->type_handler() == &type_handler_string ||
             (field->flags & BLOB_FLAG)) &&
            field->charset() != &my_charset_bin && field->type() != MYSQL_TYPE_GEOMETRY;

@@ -174,6 +174,11 @@ void finish_interrupted_alters(Instance *instance) {
                 " tables are as they were before it");
 }
 
+std::string content_of(const std::filesystem::path &file) {
+  std::ifstream in(file, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 // The server writes the .frm of a discovered table in place: a kill -9 may leave half of it, and the table
 // could not be opened any more. The catalog's copy is the truth; without the file the table is discovered
 // anew.
@@ -184,12 +189,31 @@ void remove_torn_definitions(const catalog::Catalog &catalog, const std::filesys
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(file, error);
     if (error || bytes >= table->frm.size()) continue;
-    std::ifstream in(file, std::ios::binary);
-    const std::string content(std::istreambuf_iterator<char>(in), {});
-    if (!std::string_view(table->frm).starts_with(content)) continue;
+    if (!std::string_view(table->frm).starts_with(content_of(file))) continue;
     if (std::filesystem::remove(file, error))
       log_warning("removed " + file.string() +
                   ", which was only half written; its table is discovered again");
+  }
+}
+
+// The server renames a partitioned table in the engine first and its .frm last. Cut off in between, its DDL
+// log can undo nothing: it needs the .frm to know the engine of the partitions. With the file moved here, it
+// can.
+void move_definitions_of_renamed(const catalog::Catalog &catalog, const std::filesystem::path &data_dir) {
+  for (const catalog::TablePtr &table : catalog.list("")) {
+    const size_t slash = table->former_name.find('/');
+    if (!table->logical_only || slash == std::string::npos) continue;
+    const std::string database = table->former_name.substr(0, slash);
+    const std::string name = table->former_name.substr(slash + 1);
+    const std::filesystem::path now = data_dir / table->database / (table->name + ".frm");
+    const std::filesystem::path before = data_dir / database / (name + ".frm");
+    if (catalog::is_internal(name) || catalog.find(database, name) || std::filesystem::exists(now) ||
+        content_of(before) != table->frm)
+      continue;
+    std::error_code error;
+    std::filesystem::rename(before, now, error);
+    log_warning("the renaming of " + before.string() + " was cut off; its definition now follows as " +
+                now.string());
   }
 }
 
@@ -209,7 +233,9 @@ Status open_all(const Settings &settings, handlerton *hton) {
       instance->catalog.get(), std::filesystem::path(settings.base_dir).parent_path().string(),
       FileModes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)});
   restore_side_files(state.side_files.get(), was_restored);
-  remove_torn_definitions(*instance->catalog, std::filesystem::path(settings.base_dir).parent_path());
+  const std::filesystem::path data_dir = std::filesystem::path(settings.base_dir).parent_path();
+  remove_torn_definitions(*instance->catalog, data_dir);
+  move_definitions_of_renamed(*instance->catalog, data_dir);
   state.owned = std::move(instance);
   return Status::Ok();
 }
