@@ -14,7 +14,7 @@ import random
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,11 +25,24 @@ from harness.process import exit_cleanly_on_signals, scratch_directory
 from harness.random_sql_compare import Difference, Pair, Stop
 from harness.random_sql_ddl import Change, Definitions
 from harness.random_sql_dml import Step
+from harness.random_sql_objects import AUDIT, Objects
 from harness.random_sql_schema import Table
 from harness.server import Server, ServerFailed
 
 STEPS_PER_ROUND = 250
 RESULTS = paths.BUILD / "random"
+SETTINGS = (
+    "SET SESSION optimizer_switch = 'mrr=on,mrr_cost_based=off,mrr_sort_keys=on', join_cache_level = 8",
+    "SET SESSION optimizer_switch = 'index_condition_pushdown=off,rowid_filter=off', join_cache_level = 0",
+    "SET SESSION optimizer_switch = 'index_merge_sort_intersection=on', join_cache_level = 6",
+    "SET SESSION optimizer_switch = DEFAULT, join_cache_level = DEFAULT",
+    "SET SESSION optimizer_use_condition_selectivity = 1, max_length_for_sort_data = 4",
+    "SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', 'NO_UNSIGNED_SUBTRACTION')",
+    "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+)
 
 
 @dataclass
@@ -63,6 +76,7 @@ class Round:
         self.seed = seed
         self.pair = pair
         self.definitions = Definitions(self.rng)
+        self.objects = Objects(self.rng, self.definitions.names)
         self.script: list[Step] = []
         self.errors: Counter = Counter()
         self.in_transaction = False
@@ -70,6 +84,7 @@ class Round:
     def run(self) -> None:
         """Errors: Difference, Stop."""
         self.pair.reset()
+        self._do(replace(AUDIT))
         for _ in range(self.rng.choice((2, 3, 4))):
             self._change(self.definitions.create(temporary=self.rng.random() < 0.1))
         while len(self.script) < STEPS_PER_ROUND:
@@ -89,16 +104,20 @@ class Round:
 
     def _something(self) -> None:
         choice = self.rng.random()
-        if choice < 0.50:
+        if choice < 0.01:
+            self._setting()
+        elif choice < 0.50:
             self._write()
         elif choice < 0.72:
             self._do(dml.select(self.rng, self.definitions.tables))
         elif choice < 0.76:
             self._all(dml.by_every_index(self.rng, self._table()))
-        elif choice < 0.79:
+        elif choice < 0.785:
             self._handler()
-        elif choice < 0.88:
+        elif choice < 0.87:
             self._change(self.definitions.any_change())
+        elif choice < 0.88:
+            self._beside()
         elif choice < 0.965:
             self._transaction_control()
         elif choice < 0.975:
@@ -130,7 +149,8 @@ class Round:
                 break
         self._do(steps[-1])
 
-    def _write(self) -> None:
+    def _write(self) -> int:
+        """Returns the number of rows changed."""
         table, other = self._table(), self._table()
         choice = self.rng.random()
         step: Step | None
@@ -138,26 +158,47 @@ class Round:
             automatic = bool(table.auto_column()) and not self.in_transaction and not table.temporary
             automatic = automatic and self.rng.random() < 0.5
             if automatic:
-                self._do(Step(table.name, action="counters"))
+                automatic = not self._do(Step(table.name, action="counters")).error
             step = dml.insert(self.rng, table, automatic)
         elif choice < 0.75:
-            step = dml.update(self.rng, table)
+            step = dml.update(self.rng, table, other)
         elif choice < 0.85:
-            step = dml.delete(self.rng, table)
-        elif choice < 0.93:
+            step = dml.delete(self.rng, table, other)
+        elif choice < 0.92:
             step = dml.insert_select(self.rng, table, other)
+        elif choice < 0.93:
+            step = dml.insert_many(self.rng, table)
         else:
             step = dml.change_two(self.rng, table, other) if table is not other else None
-        if step:
-            self._do(step)
+        return max(0, self._do(step).affected) if step else 0
 
     def _change(self, change: Change | None) -> None:
         if change is None:
             return
         sql, done = change
-        self.in_transaction = self.in_transaction and "TEMPORARY" in sql
+        keeps = "TEMPORARY" in sql or sql.startswith(("SELECT", "INSERT"))
+        self.in_transaction = self.in_transaction and keeps
         if not self._do(Step(sql)).error:
             done()
+
+    def _beside(self) -> None:
+        """Sequences, triggers, files and history."""
+        choice = self.rng.random()
+        versioned = [table for table in self.definitions.tables if table.versioned]
+        if versioned and choice < 0.4:
+            self._do(dml.history(self.rng, self.rng.choice(versioned)))
+        elif choice < 0.6:
+            self._change(self.objects.sequence())
+        elif choice < 0.8:
+            self._change(self.objects.trigger(self._table()))
+        else:
+            self._all(self.objects.through_a_file(self._table(), self._table()))
+
+    def _setting(self) -> None:
+        """Other ways of reading, another strictness, another isolation: of this session, until it ends."""
+        step = Step(self.rng.choice(SETTINGS))
+        if "ISOLATION" not in step.sql or not self.in_transaction:
+            self._do(step)
 
     # ---- transactions ---------------------------------------------------------------------------------
 
@@ -184,8 +225,7 @@ class Round:
         xid = "'x{E}'"
         self._do(Step(f"XA START {xid}"))
         self.in_transaction = True
-        for _ in range(self.rng.randrange(1, 6)):
-            self._write()
+        changed = sum(self._write() for _ in range(self.rng.randrange(1, 6)))
         self.in_transaction = False
         self._do(Step(f"XA END {xid}"))
         end = self.rng.choice(("COMMIT", "COMMIT", "ROLLBACK"))
@@ -193,9 +233,10 @@ class Round:
             self._do(Step(f"XA {end} {xid}" + (" ONE PHASE" if end == "COMMIT" else "")))
             return
         self._do(Step(f"XA PREPARE {xid}"))
-        if self.rng.random() < 0.4:
+        # A transaction that changed nothing lasting is known after a restart if the engine has a use for it.
+        temporary = any(table.temporary for table in self.definitions.tables)
+        if changed and not temporary and self.rng.random() < 0.6:
             self._do(Step("", action=self.rng.choice(("restart", "kill"))))
-            self.definitions.tables = [table for table in self.definitions.tables if not table.temporary]
         self._do(Step(f"XA {end} {xid}"))
         self._do(Step("", action="verify"))
 
@@ -237,7 +278,7 @@ class Round:
             return
         change = self.definitions.any_change() if self.rng.random() < 0.7 else None
         if change is None:
-            step = dml.update(self.rng, self._table())
+            step = dml.update(self.rng, self._table(), self._table())
             change = (step.sql, lambda: None) if step else None
         if change is None or change[0].startswith(
             ("CREATE TEMP", "DROP TEMP", "ANALYZE", "CHECK", "OPTIMIZE")
@@ -276,7 +317,7 @@ class Round:
         where = " AND ".join(f"{n} = {table.column(n).type.literal(self.rng)}" for n in primary.columns)
         if reads:
             step = dml.select(self.rng, [table])
-            step.sql = step.sql.removesuffix(" FOR UPDATE").removesuffix(" LOCK IN SHARE MODE")
+            step.sql = dml.without_lock(step.sql)
         elif self.rng.random() < 0.5:
             free = [c for c in table.written() if c.name not in table.unique_columns()]
             if not free:
@@ -311,7 +352,7 @@ def replay(pair: Pair, script: list[Step]) -> tuple[int, Difference] | None:
         except Difference as difference:
             return number, difference
         except Stop as stop:
-            pair.log(f"stopped at an allowed difference: {stop}")
+            pair.log(f"stopped at an allowed difference: {stop}: {stop.detail}")
             return None
     return None
 
@@ -379,6 +420,7 @@ def run_rounds(
             current.run()
         except Stop as stop:
             result.stopped[str(stop)] += 1
+            print(f"seed {current.seed} ended by an allowed difference: {stop}: {stop.detail}", flush=True)
         except Difference as difference:
             failure = Failure(
                 current.seed, len(current.script), difference.kind, str(difference), current.script

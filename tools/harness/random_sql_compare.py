@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pymysql
 
@@ -20,8 +22,10 @@ from harness.server import Server, ServerFailed
 
 ENGINES = {"inno": "InnoDB", "atoll": "ATOLL"}
 STATEMENT_TIMEOUT_S = 120
+BIGINT_MAX = (1 << 63) - 1
 SESSION_SETTINGS = (
     "SET time_zone = '+00:00', lock_wait_timeout = 5, innodb_lock_wait_timeout = 1, atoll_lock_wait_timeout = 1, "
+    "system_versioning_alter_history = KEEP, "
     "sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')"
 )
 _LOST = (2006, 2013, 2003, 2002)
@@ -37,6 +41,10 @@ class Difference(Exception):
 
 class Stop(Exception):
     """The two differ for a reason on the list, or InnoDB's table is damaged: this round cannot go on."""
+
+    def __init__(self, reason: str, detail: str = ""):
+        super().__init__(reason)
+        self.detail = detail
 
 
 @dataclass(frozen=True)
@@ -81,14 +89,6 @@ class Answer:
         return f"{self.affected} rows affected, {self.warnings} warnings"
 
 
-def rendered(sql: str, database: str) -> str:
-    """Puts the engine's name and options into a statement."""
-    engine = ENGINES[database]
-    other = ENGINES["atoll" if database == "inno" else "inno"]
-    options = " COMPRESSION=lz4" if database == "atoll" else ""
-    return sql.replace("{E}", engine).replace("{X}", other).replace("{C}", options)
-
-
 class Pair:
     """The two databases and the sessions open on them."""
 
@@ -104,9 +104,19 @@ class Pair:
         self.close()
         self._clock = 1_700_000_000
         for database in ENGINES:
+            shutil.rmtree(self._files(database), ignore_errors=True)
+            self._files(database).mkdir(parents=True)
             self._administer(
                 f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database} CHARACTER SET utf8mb4"
             )
+
+    def _sync_sequences(self) -> None:
+        """InnoDB writes sequences without undo log, and the commit of what has none syncs no log: another one does."""
+        self._administer(
+            "CREATE DATABASE IF NOT EXISTS aside",
+            "CREATE TABLE IF NOT EXISTS aside.synced (a INT) ENGINE=InnoDB",
+            "INSERT INTO aside.synced VALUES (1)",
+        )
 
     def _administer(self, *statements: str) -> None:
         try:
@@ -140,16 +150,28 @@ class Pair:
             connection = self._connection(session, database)
             with connection.cursor() as cursor:
                 cursor.execute(f"SET timestamp = {self._clock}")
-                cursor.execute(rendered(sql, database))
+                cursor.execute(self._rendered(sql, database))
                 names = tuple(item[0] for item in cursor.description or ())
                 rows = [tuple(map(_text, row)) for row in cursor.fetchall()] if names else []
                 return Answer(0, "", rows, cursor.rowcount, cursor.warning_count, names)
         except pymysql.Error as error:
             number = error.args[0] if error.args and isinstance(error.args[0], int) else -1
             if number in _LOST or not self.server.running():
-                raise Difference("lost", f"the server is gone ({error}) at {rendered(sql, database)}\n"
+                raise Difference("lost", f"the server is gone ({error}) at {self._rendered(sql, database)}\n"
                                          f"{self.server.log_tail(6000)}") from error  # fmt: skip
             return Answer(number, str(error.args[1]))
+
+    def _rendered(self, sql: str, database: str) -> str:
+        """Puts the engine's name, options and directory into a statement."""
+        other = ENGINES["atoll" if database == "inno" else "inno"]
+        options = " COMPRESSION=lz4" if database == "atoll" else ""
+        values = {"{E}": ENGINES[database], "{X}": other, "{C}": options, "{F}": str(self._files(database))}
+        for mark, value in values.items():
+            sql = sql.replace(mark, value)
+        return sql
+
+    def _files(self, database: str) -> Path:
+        return self.server.home / f"files-{database}"
 
     # ---- steps ----------------------------------------------------------------------------------------
 
@@ -171,8 +193,7 @@ class Pair:
         if step.action == "kill during":
             return self._kill_during(step)
         if step.action == "counters":
-            self._align_counters(step.sql)
-            return Answer()
+            return self._align_counters(step.sql)
         answers = {database: self.ask(database, step.sql, step.session) for database in ENGINES}
         self.log(f"{step.session}: {step.sql}\n  -> {answers['atoll']}")
         self._compare(step, answers["inno"], answers["atoll"])
@@ -194,7 +215,7 @@ class Pair:
         if _shape(inno, step.ordered) != _shape(atoll, step.ordered):
             raise Difference(f"rows {verb}", f"{step.sql}\n{_disagreement(inno, atoll, step.ordered)}")
         # An ALTER counts the rows it copied: none when it is done in place.
-        counted = verb in ("INSERT", "UPDATE", "DELETE", "REPLACE")
+        counted = verb in ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD")
         if counted and (inno.affected, inno.warnings) != (atoll.affected, atoll.warnings):
             raise Difference(f"counts {verb}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
 
@@ -202,7 +223,7 @@ class Pair:
         for allowed in ALLOWED:
             if allowed.errors == (inno.error, atoll.error) and re.search(allowed.statement, step.sql):
                 if not all(allowed.errors):
-                    raise Stop(allowed.reason)
+                    raise Stop(allowed.reason, step.sql)
                 return
         raise Difference(f"error {inno.error} {atoll.error}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
 
@@ -215,7 +236,7 @@ class Pair:
             engine = self._engine(database, step.sql.partition(" FROM ")[2].split()[0])
             message = f"{engine}: {step.sql}\nby another index:\n  {first}\nby this:\n  {found}"
             if engine == "InnoDB":
-                raise Stop("InnoDB's indexes disagree")
+                raise Stop("InnoDB's indexes disagree", message)
             raise Difference("paths", message)
 
     # ---- health: which engine a complaint is about ------------------------------------------------------
@@ -232,8 +253,8 @@ class Pair:
         rows = {self._engine("inno", table): inno.rows, self._engine("atoll", table): atoll.rows}
         if _complaints(step.sql, rows["ATOLL"], rows["InnoDB"]):
             raise Difference("health", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
-        if _complaints(step.sql, rows["InnoDB"], rows["ATOLL"]):
-            raise Stop("InnoDB's table fails its CHECK")
+        if found := _complaints(step.sql, rows["InnoDB"], rows["ATOLL"]):
+            raise Stop("InnoDB's table fails its CHECK", f"{step.sql}: {found[0]}")
 
     def _check(self, table: str) -> None:
         """CHECK TABLE EXTENDED on both. Errors: Difference about ATOLL's table, Stop about InnoDB's."""
@@ -246,7 +267,7 @@ class Pair:
             for table in self._tables("inno"):
                 self._check(table)
         except Stop as stop:
-            print(f"{stop}, seen by {difference.kind}: {difference}", flush=True)
+            stop.detail += f"; seen by {difference.kind}: {difference}"
             raise stop from difference
 
     # ---- the whole content ----------------------------------------------------------------------------
@@ -276,7 +297,8 @@ class Pair:
         inno, atoll = (self.definition(database, table) for database in ENGINES)
         if inno != atoll:
             raise Difference("definition", f"{table}\n  InnoDB {inno}\n  ATOLL {atoll}")
-        rows = Step(f"SELECT * FROM {table}")
+        past = ", ROW_START, ROW_END" if "SYSTEM VERSIONING" in inno else ""
+        rows = Step(f"SELECT *{past} FROM {table}{' FOR SYSTEM_TIME ALL' if past else ''}")
         self._compare(rows, *(self.ask(database, rows.sql, "checker") for database in ENGINES))
         self._check(table)
         self._round_trip(table)
@@ -295,13 +317,20 @@ class Pair:
 
     # ---- counters, restarts, kills --------------------------------------------------------------------
 
-    def _align_counters(self, table: str) -> None:
-        """Failed and ignored inserts use up numbers as each engine likes: both start again from one number."""
+    def _align_counters(self, table: str) -> Answer:
+        """Failed and ignored inserts use up numbers as each engine likes: both start again from one number.
+
+        At the end of BIGINT that is no use: InnoDB's counter stays there, so that the last number is given again when
+        its row has not come to be; ATOLL's has gone on.
+        """
         query = f"SELECT auto_increment FROM information_schema.tables WHERE table_name = '{table}' AND table_schema = "
         found = [int((self.ask(d, query + f"'{d}'", "checker").rows or [("0",)])[0][0] or 0) for d in ENGINES]
+        if max(found) >= BIGINT_MAX:
+            return Answer(-1, "the counter is at its end")
         if found[0] != found[1]:
             for database in ENGINES:
                 self.ask(database, f"ALTER TABLE {table} AUTO_INCREMENT = {max(found)}")
+        return Answer()
 
     def _restart(self) -> None:
         self.close()
@@ -311,6 +340,8 @@ class Pair:
             raise Difference("restart", str(error)) from error
 
     def _kill(self) -> None:
+        if self.server.running():
+            self._sync_sequences()
         self.server.kill()
         self.close()
         try:
@@ -321,6 +352,7 @@ class Pair:
     def _kill_during(self, step: Step) -> Answer:
         """Kills the server while ATOLL works on the statement: after the restart it has happened, or has not."""
         delay_s, _, sql = step.sql.partition(" ")
+        self._sync_sequences()
         self._connection("main", "atoll")
         worker = threading.Thread(target=self._ask_quietly, args=(sql,), daemon=True)
         worker.start()
@@ -347,7 +379,7 @@ class Pair:
             self._connection("main", "atoll").cursor() as cursor,
         ):
             cursor.execute(f"SET timestamp = {self._clock}")
-            cursor.execute(rendered(sql, "atoll"))
+            cursor.execute(self._rendered(sql, "atoll"))
 
 
 def _complaints(sql: str, rows: list[tuple], others: list[tuple]) -> list[tuple]:

@@ -298,7 +298,7 @@ class Definitions:
     # ---- partitions -----------------------------------------------------------------------------------
 
     def partitions(self, table: Table) -> Change | None:
-        if table.temporary or table.changed_engine:
+        if table.temporary or table.changed_engine or table.versioned:
             return None
         partitioning = table.partitioning
         head = f"ALTER TABLE {table.name} "
@@ -342,6 +342,8 @@ class Definitions:
                 partitioning.names.pop(position)
                 partitioning.bounds.pop(position)
 
+            if self.rng.random() < 0.4 and len(self.tables) < 6:
+                return self._to_table(table, name, dropped)
             return head + f"DROP PARTITION {name}", dropped
         if partitioning.kind == "LIST":  # the server leaves rows in the wrong half of a DEFAULT partition
             return head + f"REBUILD PARTITION {name}", _nothing
@@ -355,3 +357,13 @@ class Definitions:
         pieces = replace(partitioning, names=[*partitioning.names[:-1], added, again],
                          bounds=[*partitioning.bounds, bound]).pieces()[-2:]  # fmt: skip
         return head + f"REORGANIZE PARTITION {last} INTO ({', '.join(pieces)})", split
+
+    def _to_table(self, table: Table, partition: str, dropped: Callable[[], None]) -> Change:
+        made = copy.deepcopy(table)
+        made.name, made.partitioning = self.names.fresh("t"), None
+
+        def done() -> None:
+            dropped()
+            self.tables.append(made)
+
+        return f"ALTER TABLE {table.name} CONVERT PARTITION {partition} TO TABLE {made.name}", done

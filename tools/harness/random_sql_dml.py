@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from harness.random_sql_schema import Column, Index, Table
+from harness.random_sql_schema import Column, Table
 
 
 @dataclass
@@ -94,7 +94,30 @@ def insert(rng: random.Random, table: Table, automatic: bool = False) -> Step:
     elif choice < 0.42 and sum(index.unique for index in table.indexes) <= 1:
         tail = _on_duplicate(rng, table)
     names = ", ".join(column.name for column in columns)
-    return Step(f"{verb} {table.name} ({names}) VALUES {rows}{tail}")
+    return Step(f"{verb} {table.name} ({names}) VALUES {rows}{tail}{_returning(rng)}")
+
+
+def _returning(rng: random.Random) -> str:
+    return " RETURNING *" if rng.random() < 0.1 else ""
+
+
+_MANY = {
+    "int": ("seq", "seq % 50", "100 - seq"),
+    "number": ("seq % 90", "seq % 7"),
+    "text": ("CONCAT('a', seq)", "CONCAT('Word ', seq % 40)", "CHAR(97 + seq % 26)"),
+    "bytes": ("UNHEX(LPAD(HEX(seq), 4, '0'))", "CHAR(seq % 256)"),
+}
+
+
+def insert_many(rng: random.Random, table: Table) -> Step:
+    """Some hundred rows at once, so that indexes have more than one page or block."""
+    columns = table.written()
+    values = [rng.choice((*_MANY.get(c.type.family, ()), literal(rng, c))) for c in columns]
+    names = ", ".join(column.name for column in columns)
+    count = rng.choice((30, 300, 700))
+    return Step(
+        f"INSERT IGNORE INTO {table.name} ({names}) SELECT {', '.join(values)} FROM seq_1_to_{count} ORDER BY seq"
+    )
 
 
 def _on_duplicate(rng: random.Random, table: Table) -> str:
@@ -133,7 +156,17 @@ def _assignment(rng: random.Random, column: Column) -> str:
     return f"{column.name} = {literal(rng, column)}"
 
 
-def update(rng: random.Random, table: Table) -> Step | None:
+def _where(rng: random.Random, table: Table, other: Table) -> str:
+    """A condition on `table`, sometimes with a subquery on another table."""
+    where = condition(rng, table)
+    join = _join(rng, table, other, "") if table is not other and rng.random() < 0.15 else None
+    if join is None:
+        return where
+    kind = rng.choice(("EXISTS", "NOT EXISTS"))
+    return f"{where} AND {kind} (SELECT 1 FROM {other.name} b WHERE {join})"
+
+
+def update(rng: random.Random, table: Table, other: Table) -> Step | None:
     order = table.total_order()
     written = [c for c in table.written() if order or c.name not in table.unique_columns()]
     if not written:
@@ -144,25 +177,26 @@ def update(rng: random.Random, table: Table) -> Step | None:
     tail = f" ORDER BY {order}" if order else ""
     if order and rng.random() < 0.3:
         tail += f" LIMIT {rng.choice((1, 3, 10))}"
-    return Step(f"UPDATE {ignore}{table.name} SET {changes} WHERE {condition(rng, table)}{tail}")
+    return Step(f"UPDATE {ignore}{table.name} SET {changes} WHERE {_where(rng, table, other)}{tail}")
 
 
-def delete(rng: random.Random, table: Table) -> Step:
+def delete(rng: random.Random, table: Table, other: Table) -> Step:
     order = table.total_order()
     tail = ""
     if order and rng.random() < 0.6:
         tail = f" ORDER BY {order}" + (f" DESC LIMIT {rng.choice((1, 2, 5))}" if rng.random() < 0.8 else "")
-    return Step(f"DELETE FROM {table.name} WHERE {condition(rng, table)}{tail}")
+    return Step(f"DELETE FROM {table.name} WHERE {_where(rng, table, other)}{tail}{_returning(rng)}")
 
 
-def _join(rng: random.Random, left: Table, right: Table) -> str | None:
+def _join(rng: random.Random, left: Table, right: Table, alias: str = "a.") -> str | None:
+    """A condition that joins `left`, named by `alias`, and `right`, named b."""
     pairs = [(a, b) for a in left.columns for b in right.columns
              if a.type.family == b.type.family and a.type.family not in ("shape", "json", "other")
              and (a.type.family not in ("time", "list") or a.type.sql == b.type.sql)]  # fmt: skip
     if not pairs:
         return None
     a, b = rng.choice(pairs)
-    return f"a.{a.name} = b.{b.name}"
+    return f"{alias or left.name + '.'}{a.name} = b.{b.name}"
 
 
 def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
@@ -197,10 +231,15 @@ def shown(column: Column, name: str) -> str:
     return f"HEX(WEIGHT_STRING({name}))" if column.type.family == "text" else name
 
 
+def _in_order(table: Table, column: Column) -> bool:
+    """InnoDB's partitions are merged by the virtual columns of an index before these have been computed."""
+    return not table.partitioning or not column.expression or column.stored
+
+
 def _aggregates(rng: random.Random, table: Table) -> str:
     items = ["COUNT(*)"]
     for column in rng.sample(table.columns, min(2, len(table.columns))):
-        if column.type.family in ("shape", "json"):
+        if column.type.family in ("shape", "json") or not _in_order(table, column):
             continue
         if column.type.exact or column.type.family == "text":
             items += [
@@ -219,11 +258,18 @@ def _hint(rng: random.Random, table: Table) -> str:
     return f" FORCE INDEX ({rng.choice(table.indexes).name})"
 
 
+LOCKS = (" FOR UPDATE", " LOCK IN SHARE MODE", " FOR UPDATE SKIP LOCKED", " LOCK IN SHARE MODE NOWAIT")
+
+
+def without_lock(sql: str) -> str:
+    return next((sql.removesuffix(lock) for lock in LOCKS if sql.endswith(lock)), sql)
+
+
 def select(rng: random.Random, tables: list[Table]) -> Step:
     table = rng.choice(tables)
     where = f" WHERE {condition(rng, table)}" if rng.random() < 0.85 else ""
     source = f"{table.name}{_hint(rng, table)}"
-    lock = rng.choice((" FOR UPDATE", " LOCK IN SHARE MODE")) if rng.random() < 0.1 else ""
+    lock = rng.choice(LOCKS) if rng.random() < 0.1 else ""
     choice = rng.random()
     if choice < 0.2:
         return Step(f"SELECT {_aggregates(rng, table)} FROM {source}{where}{lock}")
@@ -240,18 +286,32 @@ def select(rng: random.Random, tables: list[Table]) -> Step:
     if order and choice < 0.85:
         order = ", ".join(f"{name} DESC" for name in order.split(", ")) if rng.random() < 0.4 else order
         limit = f" LIMIT {rng.choice((1, 5, 20))}" if rng.random() < 0.6 else ""
+        if rng.random() < 0.3:  # sorted, not read in order
+            order = f"{rng.choice(_sortable(table))}{rng.choice(('', ' DESC'))}, {order}"
         return Step(f"SELECT * FROM {source}{where} ORDER BY {order}{limit}{lock}", ordered=True)
     columns = ", ".join(c.name for c in rng.sample(table.columns, rng.randrange(1, len(table.columns) + 1)))
     return Step(f"SELECT {columns} FROM {source}{where}{lock}")
+
+
+def _sortable(table: Table) -> list[str]:
+    return [c.name for c in table.columns if c.type.family not in ("shape", "json") and _in_order(table, c)]
 
 
 def _grouped(rng: random.Random, table: Table, source: str, where: str) -> Step:
     columns = [
         c for c in table.columns if c.type.exact and c.type.family != "shape" or c.type.family == "text"
     ]
+    columns = [c for c in columns if _in_order(table, c)]
     if not columns:
         return Step(f"SELECT COUNT(*) FROM {source}{where}")
     column = rng.choice(columns)
+    pairs = [i.columns for i in table.indexes if len(i.columns) > 1 and i.columns[0] == column.name]
+    if pairs and rng.random() < 0.7:  # may be answered by jumping from group to group
+        second = table.column(rng.choice(pairs)[1])
+        if second in columns:
+            best = shown(second, f"{rng.choice(('MIN', 'MAX'))}({second.name})")
+            first = shown(column, f"MIN({column.name})")
+            return Step(f"SELECT {first}, {best} FROM {source}{where} GROUP BY {column.name}")
     name = shown(column, f"MIN({column.name})") if column.type.family == "text" else column.name
     if rng.random() < 0.3 and column.type.family != "text":
         return Step(f"SELECT DISTINCT {name} FROM {source}{where}")
@@ -273,6 +333,17 @@ def _with_subquery(rng: random.Random, table: Table, other: Table, source: str) 
     return Step(f"SELECT a.{rng.choice(table.columns).name} FROM {source} WHERE {kind} ({inner})")
 
 
+def history(rng: random.Random, table: Table) -> Step:
+    """Reads or cuts the past of a table with system versioning."""
+    past = f"TIMESTAMP FROM_UNIXTIME(UNIX_TIMESTAMP() - {rng.choice((1, 5, 30))})"
+    return Step(rng.choice((
+        f"SELECT *, ROW_START, ROW_END FROM {table.name} FOR SYSTEM_TIME ALL WHERE {condition(rng, table)}",
+        f"SELECT * FROM {table.name} FOR SYSTEM_TIME AS OF {past} WHERE {condition(rng, table)}",
+        f"SELECT COUNT(*) FROM {table.name} FOR SYSTEM_TIME FROM {past} TO NOW(6)",
+        f"DELETE HISTORY FROM {table.name} BEFORE SYSTEM_TIME {past}",
+    )))  # fmt: skip
+
+
 def by_every_index(rng: random.Random, table: Table) -> list[Step]:
     """The same question by every index and by none; the comparator wants one answer from all."""
     if not table.indexes:
@@ -284,16 +355,10 @@ def by_every_index(rng: random.Random, table: Table) -> list[Step]:
     return [Step(f"SELECT {columns} FROM {table.name} {hint} WHERE {where}", action="same") for hint in hints]
 
 
-def _merges_by_virtual(table: Table, index: Index) -> bool:
-    """InnoDB's HANDLER merges partitions by virtual columns that it has not computed."""
-    columns = [table.column(name) for name in index.columns]
-    return bool(table.partitioning) and any(c.expression and not c.stored for c in columns)
-
-
 def handler_reads(rng: random.Random, table: Table) -> list[Step]:
     """HANDLER reads in index order: one order on every engine only if the primary key ends each entry."""
     steps = [Step(f"HANDLER {table.name} OPEN AS h")]
-    usable = [index for index in table.indexes if not _merges_by_virtual(table, index)]
+    usable = [i for i in table.indexes if all(_in_order(table, table.column(name)) for name in i.columns)]
     index = rng.choice([None, *usable])
     if index is None or not table.total_order():
         steps.append(Step(f"HANDLER h READ {rng.choice(('FIRST', 'NEXT'))} LIMIT 1000"))

@@ -84,6 +84,7 @@ class Table:
     indexes: list[Index]
     partitioning: Partitioning | None = None
     temporary: bool = False
+    versioned: bool = False  # WITH SYSTEM VERSIONING
     changed_engine: bool = False  # stands on the other engine for a while
 
     def partitions(self) -> list[str]:
@@ -125,7 +126,8 @@ class Table:
         entries = [column.definition() for column in self.columns]
         entries += [index.definition() for index in self.indexes]
         head = "CREATE TEMPORARY TABLE" if self.temporary else "CREATE TABLE"
-        tail = f" {self.partitioning.definition()}" if self.partitioning else ""
+        versioned = " WITH SYSTEM VERSIONING" if self.versioned else ""
+        tail = f"{versioned} {self.partitioning.definition()}" if self.partitioning else versioned
         return f"{head} {self.name} ({', '.join(entries)}) ENGINE={{E}}{{C}}{tail}"
 
 
@@ -198,15 +200,16 @@ def random_index(rng: random.Random, names: Names, table: Table, unique: bool | 
         return None
     chosen = rng.sample(usable, min(len(usable), rng.choice((1, 1, 1, 2, 2, 3))))
     parts, whole = [], True
+    unique = rng.random() < 0.25 if unique is None else unique
+    by_hash = unique and rng.random() < 0.2  # a unique key of whole long columns is one of their hash
     for column in chosen:
         part = column.name
-        if column.type.prefix and (column.type.long or rng.random() < 0.25):
+        if column.type.prefix and not by_hash and (column.type.long or rng.random() < 0.25):
             part += f"({rng.randrange(1, column.type.prefix + 1)})"
             whole = False
         if rng.random() < 0.2:
             part += " DESC"
         parts.append(part)
-    unique = rng.random() < 0.25 if unique is None else unique
     columns = [column.name for column in chosen]
     if unique and table.partitioning and table.partitioning.column not in columns:
         columns.append(table.partitioning.column)
@@ -253,6 +256,7 @@ def random_table(rng: random.Random, names: Names, temporary: bool = False) -> T
             table.columns.append(generated)
     if not temporary and rng.random() < 0.25:
         table.partitioning = random_partitioning(rng, names, table)
+    table.versioned = not temporary and not table.partitioning and rng.random() < 0.06
     for _ in range(rng.choice((0, 1, 1, 2, 3))):
         index = random_index(rng, names, table)
         if index:

@@ -126,6 +126,9 @@ def _long_text(rng: random.Random) -> Type:
         return f"REPEAT({word}, {r.choice((10, 300, 5000))})" if r.random() < 0.2 else word
 
     kind = rng.choice(("TINYTEXT", "TEXT", "MEDIUMTEXT"))
+    if rng.random() < 0.1:  # no index may have it
+        return Type(f"TEXT COMPRESSED CHARACTER SET {charset} COLLATE {collation}", "text", literal, False, 0,
+                    True, indexable=False)  # fmt: skip
     if kind == "TINYTEXT":
         return Type(f"TINYTEXT CHARACTER SET {charset} COLLATE {collation}", "text",
                     lambda r: quoted(r.choice(words)), False, 10, True)  # fmt: skip
@@ -139,6 +142,8 @@ def _bytes(rng: random.Random) -> Type:
         return "x'" + r.randbytes(r.randrange(0, min(size, 6) + 1)).hex() + "'"
 
     kind = rng.choice(("BINARY", "VARBINARY", "BLOB", "TINYBLOB", "LONGBLOB"))
+    if kind == "BLOB" and rng.random() < 0.2:
+        return Type("BLOB COMPRESSED", "bytes", literal, True, 0, True, indexable=False)
     if kind.endswith("BLOB"):
         return Type(kind, "bytes", literal, True, 12, True)
     return Type(f"{kind}({size})", "bytes", literal, True, min(size, 12))
