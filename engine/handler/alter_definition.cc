@@ -115,8 +115,11 @@ void define_indexes(const TABLE *table, catalog::TableDef *def) {
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info) {
   const uint primary = altered->s->primary_key;
   if (primary == MAX_KEY) return false;
-  return name_of(altered->key_info[primary]) != name_before ||
-         (info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX)) != 0;
+  if ((info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX)) != 0) return true;
+  std::string expected(name_before);
+  for (const Alter_inplace_info::Rename_key_pair &pair : info->rename_keys)
+    if (name_of(*pair.old_key) == name_before) expected = name_of(*pair.new_key);
+  return name_of(altered->key_info[primary]) != expected;
 }
 
 std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info) {
