@@ -198,6 +198,7 @@ class ha_atoll final : public handler {
   Status check_unique(const uchar *record, const std::string &primary_key, const std::string *old_primary_key,
                       const uchar *old_record);
   Status check_unique_entry(size_t index, const std::string &start);
+  size_t unique_length(size_t index, const std::string &entry_key) const;
   Status write_apart(const std::function<Status()> &write);
   Status write_new_row(const uchar *record);
   Status update_existing_row(const uchar *old_record, const uchar *new_record);

@@ -85,9 +85,16 @@ Status ha_atoll::put_secondary_entries(const uchar *record, const std::string &p
     if (static_cast<int>(i) == layout_->primary()) continue;
     bool has_null = false;
     layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
-    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait()));
+    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait(),
+                                                unique_length(i, entry_key_)));
   }
   return log_online(nullptr, {}, record, primary_key);
+}
+
+// What Transaction::put() wants to know of an entry. 0 also for entries with NULL, which are never looked
+// for.
+size_t ha_atoll::unique_length(size_t index, const std::string &entry_key) const {
+  return layout_->index(index).unique ? layout_->unique_length(index, entry_key) : 0;
 }
 
 // An index is being built while this statement runs: its build must know.
@@ -140,6 +147,7 @@ Status ha_atoll::check_unique_entry(size_t index, const std::string &start) {
   txn::ScanOptions options;
   options.lower = start;
   options.upper = atoll::codec::key_after_prefix(start);
+  options.unique_start = true;
   std::unique_ptr<rocksdb::Iterator> it =
       transaction()->scan(layout_->family(), txn::ReadAt::kLatest, options);
   it->Seek(start);
@@ -204,11 +212,14 @@ Status ha_atoll::update_secondary_entries(const uchar *old_record, const uchar *
     // Unchanged entries too are written when the snapshot does not show them, or lost them above.
     if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
     if (same_key) {
-      ATOLL_RETURN_IF_ERROR(transaction()->put(layout_->family(), entry_key_, entry_value_));
+      ATOLL_RETURN_IF_ERROR(
+          transaction()->put(layout_->family(), entry_key_, entry_value_, unique_length(i, entry_key_)));
       continue;
     }
-    ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), old_entry_key_));
-    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait()));
+    ATOLL_RETURN_IF_ERROR(
+        transaction()->remove(layout_->family(), old_entry_key_, unique_length(i, old_entry_key_)));
+    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait(),
+                                                unique_length(i, entry_key_)));
   }
   return log_online(old_record, old_primary_key, new_record, primary_key);
 }
@@ -234,7 +245,8 @@ Status ha_atoll::remove_row(const uchar *record) {
     if (static_cast<int>(i) == layout.primary()) continue;
     bool has_null = false;
     layout.secondary_entry(i, record, old_primary_key_, &old_entry_key_, nullptr, &has_null);
-    ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_entry_key_));
+    ATOLL_RETURN_IF_ERROR(
+        transaction()->remove(layout.family(), old_entry_key_, unique_length(i, old_entry_key_)));
   }
   if (share_->rows > 0) share_->rows--;
   return log_online(record, old_primary_key_, nullptr, {});
@@ -277,7 +289,7 @@ Status ha_atoll::remove_entries_of(std::string_view row, const std::string &prim
     compute_virtual_columns(i);
     bool has_null = false;
     layout_->secondary_entry(i, record, primary_key, &entry_key_, nullptr, &has_null);
-    status = transaction()->remove(layout_->family(), entry_key_);
+    status = transaction()->remove(layout_->family(), entry_key_, unique_length(i, entry_key_));
   }
   memcpy(record, saved.data(), saved.size());
   return status;

@@ -7,14 +7,15 @@
 namespace atoll::txn {
 
 OwnCursor::OwnCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes,
-                     std::shared_ptr<const Runs> runs, const lsm::Family *family, std::string_view lower,
-                     std::string_view upper)
+                     std::shared_ptr<const Runs> runs, const lsm::Family *family, const ScanOptions &bounds)
     : kept_(std::move(runs)) {
   if (writes != nullptr) memory_.emplace(std::move(set), writes);
   if (kept_ == nullptr) return;
   for (auto run = kept_->rbegin(); run != kept_->rend(); ++run) {
     const SpilledRun::Part *part = (*run)->part_of(family);
-    if (part == nullptr || part->last_key < lower || (!upper.empty() && part->first_key >= upper)) continue;
+    if (part == nullptr || part->last_key < bounds.lower) continue;
+    if (!bounds.upper.empty() && part->first_key >= bounds.upper) continue;
+    if (bounds.unique_start && !part->filter->may_have(bounds.lower)) continue;
     runs_.push_back(part->file->cursor());
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "txn/spill.h"
+#include "txn/transaction.h"
 #include "txn/write_set.h"
 
 namespace atoll::txn {
@@ -15,10 +16,10 @@ namespace atoll::txn {
 // After seek() and to_first() only next() may follow, after the other seeks only prev().
 class OwnCursor {
  public:
-  // `writes` of `set`; both nullptr: nothing in memory. `runs` may be nullptr; those without a key in
-  // [lower, upper) are left out. Empty bounds: none.
+  // `writes` of `set`; both nullptr: nothing in memory. `runs` may be nullptr; those without a key in the
+  // bounds of the scan are left out.
   OwnCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes, std::shared_ptr<const Runs> runs,
-            const lsm::Family *family, std::string_view lower, std::string_view upper);
+            const lsm::Family *family, const ScanOptions &bounds);
 
   bool valid() const { return current_ != kNone; }
   std::string_view key() const { return key_of(current_); }

@@ -137,6 +137,7 @@ struct Spill::Writing {
     part.last_key.assign(key);
     part.bytes += key.size() + write.value_size;
     hashes.push_back(KeyFilter::hash(key));
+    if (write.unique_length > 0) hashes.push_back(KeyFilter::hash(key.substr(0, write.unique_length)));
     if (status.ok()) status = writer->add(key, write.value(), write.removed);
   }
   void finish_part() {

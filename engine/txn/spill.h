@@ -22,7 +22,7 @@
 
 namespace atoll::txn {
 
-// Which keys a run may have: 10 bits a key, one false answer in a hundred.
+// Which keys and unique starts of keys a run may have: 10 bits each, one false answer in a hundred.
 class KeyFilter {
  public:
   static uint64_t hash(std::string_view key);

@@ -43,7 +43,7 @@ Status Spill::merge_many() {
 }
 
 Status Spill::merge(lsm::Family *family, uint64_t file_bytes, std::vector<std::string> *paths) {
-  OwnCursor cursor(nullptr, nullptr, runs_, family, {}, {});
+  OwnCursor cursor(nullptr, nullptr, runs_, family, ScanOptions());
   std::unique_ptr<lsm::RunFileWriter> writer;
   uint64_t bytes = 0;
   for (cursor.to_first(); cursor.valid(); cursor.next()) {

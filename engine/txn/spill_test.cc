@@ -370,6 +370,38 @@ TEST_F(SpillTest, LostFilesOfAPreparedOneLeaveOnlyTheRollback) {
   EXPECT_EQ(count(main), 0u);
 }
 
+// Entries of a unique index in files that overlap: a check of a new value must not read all of them.
+TEST_F(SpillTest, AnAbsentUniqueStartReadsNoFile) {
+  open();
+  const size_t length = key(0).size();
+  const auto entry = [](uint64_t number) { return key(number) + "primary key"; };
+  auto first = manager->begin(nullptr);
+  ASSERT_TRUE(first->put(main, entry(4), "committed", length).ok());
+  ASSERT_TRUE(first->commit(true).ok());
+  auto transaction = manager->begin(nullptr);
+  ASSERT_TRUE(transaction->remove(main, entry(4), length).ok());
+  for (uint64_t i = 0; i < kMany; ++i) {
+    const uint64_t number = 10 + 2 * (i * 7919 % kMany);
+    ASSERT_TRUE(transaction->put(main, entry(number), std::string(50, 'v'), length).ok());
+  }
+  ASSERT_TRUE(transaction->is_spilled());
+  const auto is_there = [&](uint64_t number) {
+    ScanOptions options;
+    options.lower = key(number);
+    options.upper = key(number) + "\xff";
+    options.unique_start = true;
+    auto iterator = transaction->scan(main, ReadAt::kLatest, options);
+    iterator->Seek(options.lower);
+    EXPECT_TRUE(iterator->status().ok());
+    return iterator->Valid();
+  };
+  EXPECT_FALSE(is_there(4)) << "removed by this transaction";
+  for (uint64_t i = 0; i < 200; ++i) EXPECT_TRUE(is_there(10 + 2 * i));
+  faults.reads = 0;
+  for (uint64_t i = 0; i < 200; ++i) EXPECT_FALSE(is_there(11 + 2 * i));
+  EXPECT_LT(faults.reads, 100u);
+}
+
 TEST_F(SpillTest, ManyFilesAreMergedBeforeTheCommit) {
   open();
   for (const bool prepared : {false, true}) {

@@ -160,7 +160,7 @@ std::unique_ptr<rocksdb::Iterator> TransactionImpl::scan(lsm::Family *family, Re
   const bool on_disk = spill_ != nullptr && spill_->has_family(family);
   if (!in_memory && !on_disk) return base;
   OwnCursor cursor(in_memory ? writes_ : nullptr, in_memory ? own : nullptr,
-                   on_disk ? spill_->runs() : nullptr, family, options.lower, options.upper);
+                   on_disk ? spill_->runs() : nullptr, family, options);
   return std::make_unique<MergedIterator>(std::move(base), std::move(cursor), options.lower, options.upper);
 }
 
@@ -189,29 +189,28 @@ Status TransactionImpl::check_write(std::string_view key, std::string_view value
   return Status::Ok();
 }
 
-void TransactionImpl::write_locked(lsm::Family *family, std::string_view key, std::string_view value,
-                                   bool removed) {
+void TransactionImpl::write_locked(lsm::Family *family, std::string_view key, const NewWrite &write) {
   use_family(family);
-  writes_->write(family, key, value, removed);
+  writes_->write(family, key, write);
   set_write_count();
 }
 
-Status TransactionImpl::write(lsm::Family *family, std::string_view key, std::string_view value,
-                              bool removed) {
-  ATOLL_RETURN_IF_ERROR(check_write(key, value));
+Status TransactionImpl::write(lsm::Family *family, std::string_view key, const NewWrite &write) {
+  ATOLL_RETURN_IF_ERROR(check_write(key, write.value));
   {
     std::lock_guard<std::mutex> guard(writes_mutex_);
-    write_locked(family, key, value, removed);
+    write_locked(family, key, write);
   }
   return bound_memory();
 }
 
-Status TransactionImpl::put(lsm::Family *family, std::string_view key, std::string_view value) {
-  return write(family, key, value, false);
+Status TransactionImpl::put(lsm::Family *family, std::string_view key, std::string_view value,
+                            size_t unique_length) {
+  return write(family, key, {value, false, unique_length});
 }
 
-Status TransactionImpl::remove(lsm::Family *family, std::string_view key) {
-  return write(family, key, {}, true);
+Status TransactionImpl::remove(lsm::Family *family, std::string_view key, size_t unique_length) {
+  return write(family, key, {{}, true, unique_length});
 }
 
 size_t TransactionImpl::set_savepoint() {

@@ -31,6 +31,9 @@ struct ScanOptions {
   std::string upper;       // exclusive; empty: none
   bool fill_cache = true;  // false: do not displace the block cache
   uint64_t readahead_bytes = 0;
+  // `lower` is the unique start of every entry in the range (see put()): files of a large transaction without
+  // such an entry are not read.
+  bool unique_start = false;
 };
 
 class Manager;
@@ -68,14 +71,17 @@ class Transaction {
   // two-phase commit that ends on this machine.
   virtual bool is_spilled() const = 0;
 
-  // Writes go to memory, and from there to local disk. Errors: kInvalid (see set_write_bytes_max), kNoSpace,
+  // Writes go to memory, and from there to local disk. `unique_length`: of an entry of a unique index, the
+  // bytes at the start of its key that no other entry has; 0: there are none, or nobody scans for them with
+  // unique_start. Errors: kInvalid (see set_write_bytes_max), kNoSpace,
   // kUnavailable: the caller rolls back to a savepoint; kBug; kFenced or kReadOnly at commit, not here.
-  virtual Status put(lsm::Family *family, std::string_view key, std::string_view value) = 0;
-  virtual Status remove(lsm::Family *family, std::string_view key) = 0;
+  virtual Status put(lsm::Family *family, std::string_view key, std::string_view value,
+                     size_t unique_length = 0) = 0;
+  virtual Status remove(lsm::Family *family, std::string_view key, size_t unique_length = 0) = 0;
   // put() of a key that no committed row has: waits until no other transaction's range has it in it. Every
   // new index entry is written so. Errors: also those of LockTable::lock(); nothing was written then.
   virtual Status insert(lsm::Family *family, std::string_view key, std::string_view value,
-                        const LockWait &wait) = 0;
+                        const LockWait &wait, size_t unique_length = 0) = 0;
   virtual uint64_t write_count() const = 0;
 
   // Keeps others from inserting into [lower, upper) until this transaction ends. Of what others have written

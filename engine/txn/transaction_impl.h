@@ -61,10 +61,11 @@ class TransactionImpl final : public Transaction {
   bool has_writes(lsm::Side side) const override;
   bool is_spilled() const override;
 
-  Status put(lsm::Family *family, std::string_view key, std::string_view value) override;
-  Status remove(lsm::Family *family, std::string_view key) override;
-  Status insert(lsm::Family *family, std::string_view key, std::string_view value,
-                const LockWait &wait) override;
+  Status put(lsm::Family *family, std::string_view key, std::string_view value,
+             size_t unique_length) override;
+  Status remove(lsm::Family *family, std::string_view key, size_t unique_length) override;
+  Status insert(lsm::Family *family, std::string_view key, std::string_view value, const LockWait &wait,
+                size_t unique_length) override;
   Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper,
                       bool forward) override;
   uint64_t commits_seen(const lsm::Family *family) const override;
@@ -105,8 +106,8 @@ class TransactionImpl final : public Transaction {
   rocksdb::DB *db(lsm::Side side) const;
   rocksdb::ReadOptions read_options(const lsm::Family *family, ReadAt at) const;
   Status check_write(std::string_view key, std::string_view value) const;
-  Status write(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
-  void write_locked(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
+  Status write(lsm::Family *family, std::string_view key, const NewWrite &write);
+  void write_locked(lsm::Family *family, std::string_view key, const NewWrite &write);
   // transaction_ranges.cc
   void use_family(lsm::Family *family);
   void count_writer(uint32_t family_id);

@@ -62,8 +62,9 @@ void TransactionImpl::forget_writes() {
 }
 
 Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::string_view value,
-                               const LockWait &wait) {
-  if (family->side() == lsm::Side::kTemp) return write(family, key, value, false);
+                               const LockWait &wait, size_t unique_length) {
+  const NewWrite entry{value, false, unique_length};
+  if (family->side() == lsm::Side::kTemp) return write(family, key, entry);
   ATOLL_RETURN_IF_ERROR(check_write(key, value));
   const LockKey lock_key{family->id(), key};
   bool written = false;
@@ -71,12 +72,12 @@ Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::s
     std::lock_guard<std::mutex> guard(writes_mutex_);
     use_family(family);
     written = !manager_->locks()->has_ranges(lock_key);
-    if (written) write_locked(family, key, value, false);
+    if (written) write_locked(family, key, entry);
   }
   if (written) return bound_memory();
   ATOLL_RETURN_IF_ERROR(manager_->locks()->lock_insert(&owner_, lock_key, wait, [&] {
     std::lock_guard<std::mutex> guard(writes_mutex_);
-    write_locked(family, key, value, false);
+    write_locked(family, key, entry);
     return Status::Ok();
   }));
   return bound_memory();

@@ -73,29 +73,30 @@ bool WriteSet::may_overwrite(const OwnWrite &newest) const {
   return savepoints_.empty() || newest.sequence >= savepoints_.back().sequence;
 }
 
-void WriteSet::set_value(OwnWrite *write, std::string_view value, bool removed) {
-  write->sequence = next_sequence_++;
-  write->removed = removed;
-  if (!removed && value.size() <= write->value_size && !value.empty()) {
+void WriteSet::set_value(OwnWrite *to, const NewWrite &write) {
+  to->sequence = next_sequence_++;
+  to->removed = write.removed;
+  to->unique_length = static_cast<uint16_t>(std::min<size_t>(write.unique_length, UINT16_MAX));
+  if (!write.removed && write.value.size() <= to->value_size && !write.value.empty()) {
     // Reuses the place; only overwriting gets here with a size.
-    std::memmove(const_cast<char *>(write->value_bytes), value.data(), value.size());
-  } else if (!removed) {
-    write->value_bytes = arena_.copy(value).data();
+    std::memmove(const_cast<char *>(to->value_bytes), write.value.data(), write.value.size());
+  } else if (!write.removed) {
+    to->value_bytes = arena_.copy(write.value).data();
   }
-  write->value_size = removed ? 0 : static_cast<uint32_t>(value.size());
+  to->value_size = write.removed ? 0 : static_cast<uint32_t>(write.value.size());
 }
 
-void WriteSet::write(lsm::Family *family, std::string_view key, std::string_view value, bool removed) {
+void WriteSet::write(lsm::Family *family, std::string_view key, const NewWrite &write) {
   FamilyWrites *writes = family_writes(family);
   auto place = position(writes, key);
   const bool known = place != writes->index.end() && place->first == key;
   ++write_count_;
   if (known && place->second != nullptr && may_overwrite(*place->second)) {
-    set_value(place->second, value, removed);
+    set_value(place->second, write);
     return;
   }
   OwnWrite *version = new (arena_.allocate(sizeof(OwnWrite), alignof(OwnWrite))) OwnWrite;
-  set_value(version, value, removed);
+  set_value(version, write);
   if (!known) place = writes->index.emplace_hint(place, arena_.copy(key), nullptr);
   version->older = place->second;
   if (place->second == nullptr) ++keys_[family->side() == lsm::Side::kTemp];

@@ -61,8 +61,16 @@ struct OwnWrite {
   uint64_t sequence = 0;  // ascending in the order of writing
   uint32_t value_size = 0;
   bool removed = false;
+  uint16_t unique_length = 0;  // see Transaction::put()
 
   std::string_view value() const { return {value_bytes, value_size}; }
+};
+
+// What is written under a key.
+struct NewWrite {
+  std::string_view value;
+  bool removed = false;
+  size_t unique_length = 0;  // see Transaction::put()
 };
 
 class WriteSet {
@@ -80,8 +88,8 @@ class WriteSet {
   WriteSet(const WriteSet &) = delete;
   WriteSet &operator=(const WriteSet &) = delete;
 
-  // `value` is copied. Requires: key and value below 4 GiB.
-  void write(lsm::Family *family, std::string_view key, std::string_view value, bool removed);
+  // The value is copied. Requires: key and value below 4 GiB.
+  void write(lsm::Family *family, std::string_view key, const NewWrite &write);
   // The newest own write of `key`; nullptr: none.
   const OwnWrite *find(const lsm::Family *family, std::string_view key) const;
   // So that find_family() finds it. Nothing is written yet.
@@ -153,7 +161,7 @@ class WriteSet {
   FamilyWrites *family_writes(lsm::Family *family);
   static Index::iterator position(FamilyWrites *writes, std::string_view key);
   bool may_overwrite(const OwnWrite &newest) const;
-  void set_value(OwnWrite *write, std::string_view value, bool removed);
+  void set_value(OwnWrite *to, const NewWrite &write);
   void undo(const LogEntry &entry);
 
   Arena arena_;

@@ -72,11 +72,11 @@ struct Stepper {
     if (what < 60) {
       const std::string key = random_key(random, 200),
                         value(random() % 40, static_cast<char>('a' + random() % 26));
-      set->write(family, key, value, false);
+      set->write(family, key, {value, false});
       model[key] = value;
     } else if (what < 80) {
       const std::string key = random_key(random, 200);
-      set->write(family, key, {}, true);
+      set->write(family, key, {{}, true});
       model[key] = std::nullopt;
     } else if (what < 88) {
       set->set_savepoint();
@@ -125,7 +125,7 @@ TEST(WriteSetTest, CursorSeesItsOpeningOnly) {
     auto set = std::make_shared<WriteSet>();
     Stepper stepper{set.get(), &family, {}, {}};
     for (int i = 0; i < 400; ++i) stepper.step(random, true);
-    set->write(&family, "k1", "x", false);
+    set->write(&family, "k1", {"x", false});
     stepper.model["k1"] = "x";
     const Model before = stepper.model;
     {
@@ -142,21 +142,21 @@ TEST(WriteSetTest, CursorSeesItsOpeningOnly) {
 TEST(WriteSetTest, RollbackUnderAnOpenCursorIsUndoneRight) {
   FakeFamily family(lsm::Side::kMain);
   auto set = std::make_shared<WriteSet>();
-  set->write(&family, "a", "1", false);
+  set->write(&family, "a", {"1", false});
   set->set_savepoint();
   {
     WriteCursor cursor(set, set->find_family(&family));
-    set->write(&family, "b", "2", false);
+    set->write(&family, "b", {"2", false});
     set->rollback_to_savepoint(0);
   }
   EXPECT_EQ(set->find(&family, "b"), nullptr);
-  set->write(&family, "c", std::string(100, 'c'), false);
+  set->write(&family, "c", {std::string(100, 'c'), false});
   set->rollback_to_savepoint(0);
-  set->write(&family, "b", "3", false);
+  set->write(&family, "b", {"3", false});
   Model expected{{"a", "1"}, {"b", "3"}};
   for (int i = 0; i < 50; ++i) {
     const std::string key = "d" + std::to_string(i);
-    set->write(&family, key, "4", false);
+    set->write(&family, key, {"4", false});
     expected[key] = "4";
   }
   EXPECT_EQ(contents(*set, lsm::Side::kMain), expected) << "memory of the emptied entry was given away";
@@ -165,14 +165,14 @@ TEST(WriteSetTest, RollbackUnderAnOpenCursorIsUndoneRight) {
 TEST(WriteSetTest, RepeatedOverwritesAndRolledBackWritesTakeNoMemory) {
   FakeFamily family(lsm::Side::kMain);
   WriteSet set;
-  set.write(&family, "counter", "00000000", false);
+  set.write(&family, "counter", {"00000000", false});
   const size_t at_start = set.memory_bytes();
-  for (int i = 0; i < 100000; ++i) set.write(&family, "counter", "12345678", false);
+  for (int i = 0; i < 100000; ++i) set.write(&family, "counter", {"12345678", false});
   EXPECT_EQ(set.memory_bytes(), at_start);
   EXPECT_EQ(set.write_count(), 100001u);
   for (int i = 0; i < 100; ++i) {
     set.set_savepoint();
-    for (int k = 0; k < 1000; ++k) set.write(&family, std::to_string(k), std::string(50, 'v'), false);
+    for (int k = 0; k < 1000; ++k) set.write(&family, std::to_string(k), {std::string(50, 'v'), false});
     set.rollback_to_savepoint(0);
     set.release_savepoint(0);
   }
@@ -187,12 +187,12 @@ TEST(WriteSetTest, SmallRollbackInAHugeTransactionIsFast) {
   char key[32];
   for (int i = 0; i < 1000000; ++i) {
     const int size = std::snprintf(key, sizeof key, "%08u", static_cast<unsigned>(i) * 2654435761u);
-    set.write(&family, {key, static_cast<size_t>(size)}, value, false);
+    set.write(&family, {key, static_cast<size_t>(size)}, {value, false});
   }
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 1000; ++i) {
     set.set_savepoint();
-    set.write(&family, "one", value, false);
+    set.write(&family, "one", {value, false});
     set.rollback_to_savepoint(0);
     set.release_savepoint(0);
   }
