@@ -24,8 +24,10 @@ constexpr CompressionType kSplitType = rocksdb::kCustomCompression80;
 constexpr uint32_t kBlocksPerTrial = 16;
 // A limit that no block reaches, for blocks that are not split.
 constexpr uint32_t kNotSplit = UINT32_MAX;
-// Below this the frames of two streams cost more than they save.
+// Below this the frames of two streams cost more than they save. Above, the block is one large value, which
+// has nothing to be told apart from, and would be held in memory three times more.
 constexpr size_t kBlockBytesMin = 1024;
+constexpr size_t kBlockBytesMax = 256 * 1024;
 
 Slice as_slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -67,6 +69,9 @@ class SplitCompressor final : public Compressor {
       area = &own;
     }
     auto *split_area = static_cast<SplitArea *>(area->get());
+    if (block.size() < kBlockBytesMin || block.size() > kBlockBytesMax) {
+      return inner_->CompressBlock(block, output, output_bytes, type, &split_area->inner);
+    }
     const uint32_t number = blocks_.fetch_add(1, std::memory_order_relaxed);
     if (number % kBlocksPerTrial == 0) return try_both(block, output, output_bytes, type, split_area);
     const uint32_t head_bytes = head_bytes_.load(std::memory_order_relaxed);
@@ -96,7 +101,6 @@ class SplitCompressor final : public Compressor {
   // Writes `block` in the form of table S1 into area->split. False if it cannot be split, or takes more
   // than `bytes_max`.
   bool write_split(Slice block, uint32_t head_bytes, size_t bytes_max, SplitArea *area) {
-    if (block.size() < kBlockBytesMin) return false;
     if (!split_block(block.ToStringView(), head_bytes, &area->streams)) return false;
     area->split.clear();
     append_varint(&area->split, block.size());

@@ -181,6 +181,11 @@ rocksdb::Status decompress(const CompressedBlock &block, std::string *output) {
   return decompressor->DecompressBlock(args, output->data());
 }
 
+TEST_F(SplitCompressionTest, a_block_of_one_large_value_is_compressed_whole) {
+  const CompressedBlock large = compress(block_of({{row_number(1), std::string(1 << 20, 'x')}}));
+  EXPECT_EQ(large.type, rocksdb::kZSTD);
+}
+
 // Block checksums find damage before; what they let through must still do no harm.
 TEST_F(SplitCompressionTest, damaged_blocks_are_corruption) {
   const std::string block = block_of(archive_rows(300, &random_));
