@@ -15,6 +15,7 @@ import os
 import random
 import threading
 import time
+from pathlib import Path
 
 import pymysql
 import pytest
@@ -182,3 +183,32 @@ def test_the_memory_of_a_huge_statement_is_bounded(lab):
     print(f"memory grew by {grown_mib:.0f} MiB")
     assert grown_mib < most_mib
     assert server.run("SELECT COUNT(*), SUM(b) FROM d.t") == [(rows, 2 * rows - 2)]
+
+
+def test_large_rows_leave_their_memory_when_the_statement_ends(lab):
+    """The server keeps a table open after its last statement; what a large row took must not stay with it."""
+    row_bytes, tables = 48 << 20, 10
+    server = lab.server(
+        atoll_block_cache_size="64M", max_allowed_packet="256M", table_open_cache_instances=1
+    ).start()
+    server.run("CREATE DATABASE d")
+    before = rss_bytes(server)
+    for number in range(tables):
+        server.run(
+            f"CREATE TABLE d.t{number} (a INT PRIMARY KEY, b LONGBLOB) ENGINE=ATOLL",
+            f"INSERT INTO d.t{number} VALUES (1, REPEAT('x', {row_bytes}))",
+            f"UPDATE d.t{number} SET b = CONCAT(b, 'y')",
+        )
+    deadline = time.monotonic() + 60  # memtables are written in the background
+    while rss_bytes(server) - before > tables * row_bytes // 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert rss_bytes(server) - before <= tables * row_bytes // 2
+    assert server.value("SELECT LENGTH(b) FROM d.t3") == row_bytes + 1
+
+
+def rss_bytes(server) -> int:
+    """Memory of the server now, not its peak."""
+    for line in Path(f"/proc/{server.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the server has ended")

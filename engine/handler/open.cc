@@ -166,7 +166,10 @@ int ha_atoll::reset() {
   predicate_.reset();
   keyread_ = entries_suffice_ = false;
   row_slice_.Reset();
-  if (row_buffer_.capacity() > (1 << 20)) std::string().swap(row_buffer_);
+  // The server keeps handlers open for long: the memory of a large row would stay with each that had one.
+  constexpr size_t kKeptBytesMax = 1 << 20;
+  for (std::string *buffer : {&row_buffer_, &packed_row_, &old_packed_row_})
+    if (buffer->capacity() > kKeptBytesMax) std::string().swap(*buffer);
   skip_locked_ = false;
   semi_consistent_ = SemiConsistent::kOff;
   next_scan_end_.clear();
