@@ -59,7 +59,7 @@ class BulkLoadImpl final : public BulkLoad {
   Status finish_stream(size_t number);
   Status finish_streams(const std::function<bool(double)> &progress);
   void finish_next_streams(std::atomic<size_t> *next);
-  void wait_for_workers(const std::atomic<size_t> &finished, size_t workers,
+  void wait_for_workers(const std::atomic<size_t> &finished, size_t workers, uint64_t rows,
                         const std::function<bool(double)> &progress);
   void remember(const Status &status);
   Status ingest();
@@ -176,6 +176,8 @@ Status BulkLoadImpl::finish(const std::function<bool(double)> &progress) {
 
 Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress) {
   const size_t workers = std::min(std::max<size_t>(settings_.threads, 1), streams_.size());
+  uint64_t rows = 1;  // counted now: a worker deletes the sort of a stream it has finished
+  for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
   std::atomic<size_t> next{0};
   std::atomic<size_t> finished{0};
   std::vector<std::thread> threads;
@@ -185,16 +187,14 @@ Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress)
       finished.fetch_add(1);
     });
   }
-  wait_for_workers(finished, workers, progress);
+  wait_for_workers(finished, workers, rows, progress);
   for (std::thread &thread : threads) thread.join();
   std::lock_guard lock(result_mutex_);
   return result_;
 }
 
-void BulkLoadImpl::wait_for_workers(const std::atomic<size_t> &finished, size_t workers,
+void BulkLoadImpl::wait_for_workers(const std::atomic<size_t> &finished, size_t workers, uint64_t rows,
                                     const std::function<bool(double)> &progress) {
-  uint64_t rows = 1;
-  for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
   auto next_report = std::chrono::steady_clock::now();
   while (finished.load() < workers) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

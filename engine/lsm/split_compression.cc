@@ -205,7 +205,8 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
 
   rocksdb::Status ExtractUncompressedSize(Args &args) override {
     if (args.compression_type != kSplitType) return wrapped_->ExtractUncompressedSize(args);
-    return Decompressor::ExtractUncompressedSize(args);
+    if (!take_varint(&args.compressed_data, &args.uncompressed_size)) return damaged("its size is cut off");
+    return rocksdb::Status::OK();
   }
 
   rocksdb::Status DecompressBlock(const Args &args, char *output) override {
