@@ -8,6 +8,11 @@
 
 "$ATOLL_ROOT/tools/setup/rocksdb.sh" --tsan
 
+# Times mean nothing here, and the sanitizer ends a child that a program with threads has forked.
+left_out=CatalogTest.five_thousand_tables_open_within_a_second:PreparedTest.RecoveredAfterACrash
+left_out+=$(awk '/^TEST_F/ { name = $0; gsub(/TEST_F\(|\).*| /, "", name); sub(/,/, ".", name) } / crash\(\[/ { printf ":%s", name }' \
+  "$ATOLL_ROOT/engine/txn/spill_test.cc")
+
 programs=()
 options=()
 for folder in "$ATOLL_ROOT"/engine/*/; do
@@ -24,7 +29,7 @@ for program in "${programs[@]}"; do
   # Without a fixed address layout the sanitizer of GCC 12 refuses to start on newer kernels.
   (cd "$scratch" && TMPDIR=$scratch TEST_TMPDIR=$scratch \
     TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$ATOLL_ROOT/tools/tsan.supp" \
-    setarch -R "$ATOLL_ROOT/build/cmake-tsan/engine/$program" --gtest_brief=1) || failed+=("$program")
+    setarch -R "$ATOLL_ROOT/build/cmake-tsan/engine/$program" --gtest_brief=1 "--gtest_filter=-$left_out") || failed+=("$program")
   rm -rf "$scratch"
 done
 [ "${#failed[@]}" = 0 ] || die "failed: ${failed[*]}"
