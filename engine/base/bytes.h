@@ -62,6 +62,17 @@ inline uint64_t load_be_bytes(const uint8_t *from, size_t length) {
   return value;
 }
 
+// The first 8 bytes as a big-endian number, as if zeros followed: numbers that differ compare as the bytes
+// do.
+inline uint64_t load_be_start(std::string_view bytes) {
+  uint64_t start = 0;
+  if (bytes.size() >= sizeof start)
+    std::memcpy(&start, bytes.data(), sizeof start);
+  else if (!bytes.empty())
+    std::memcpy(&start, bytes.data(), bytes.size());
+  return __builtin_bswap64(start);
+}
+
 inline void store_be_bytes(uint8_t *to, uint64_t value, size_t length) {
   if (length == 4) return store_le(to, __builtin_bswap32(static_cast<uint32_t>(value)));
   if (length == 8) return store_le(to, __builtin_bswap64(value));

@@ -30,7 +30,7 @@ constexpr double kWriteShare = 0.9;
 
 struct Stream {
   bool presorted = false;
-  StreamKind kind = StreamKind::kRows;
+  StreamKind kind = StreamKind::kSought;
   BulkLoad::UniqueLength unique_length;
   std::unique_ptr<ExternalSort> sort;        // unsorted only
   std::unique_ptr<SortedFileWriter> writer;  // made when the first sorted row comes

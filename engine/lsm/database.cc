@@ -230,7 +230,7 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
 // ---- transactions larger than memory -----------------------------------------------------------------
 
 rocksdb::Options DatabaseImpl::run_file_options() {
-  return bulk_file_options(Compression{Algorithm::kLz4, 0}, parts_, env_.get(), StreamKind::kRows);
+  return bulk_file_options(Compression{Algorithm::kLz4, 0}, parts_, env_.get(), StreamKind::kSought);
 }
 
 std::string DatabaseImpl::spill_directory() { return options_.local_dir + "/spill"; }

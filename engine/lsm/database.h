@@ -51,13 +51,12 @@ struct DatabaseOptions {
   std::function<void(int level, const std::string &)> log;
 };
 
-// How the rows of a stream will be read, which decides how their files are made (bulk_file_options()).
+// How the keys of a stream will be looked up, which decides whether their files get filters.
 enum class StreamKind {
-  kRows,          // by key, also keys that are not there
-  kNumberedRows,  // by scans, or by a row number that an index entry gave
-  kIndexEntries,  // by ranges
+  kSought,  // also keys that are not there
+  kKnown,   // by ranges, or by keys that an index entry gave
 };
-constexpr size_t kStreamKinds = 3;
+constexpr size_t kStreamKinds = 2;
 
 // Sorted bulk ingestion into one family: the way of ALTER and index builds. Each byte is written once
 // locally, uploaded as soon as its file is complete, and becomes visible in one step: to older snapshots too,
@@ -72,7 +71,7 @@ class BulkLoad {
   using UniqueLength = std::function<size_t(std::string_view key)>;
   virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) = 0;
   size_t add_stream(bool presorted, UniqueLength unique_length) {
-    return add_stream(presorted, std::move(unique_length), StreamKind::kRows);
+    return add_stream(presorted, std::move(unique_length), StreamKind::kSought);
   }
   // Errors: kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
   virtual Status add(size_t stream, std::string_view key, std::string_view value) = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/bytes.h"
 #include "lsm/database_impl.h"
 
 namespace atoll::lsm {
@@ -46,21 +47,12 @@ uint64_t file_bytes(rocksdb::DB *db, Family *family, const Range &range) {
 
 // ---- cutting ---------------------------------------------------------------------------------------
 
-// Eight bytes behind `skip` as a number, so that keys between two others can be made up.
-uint64_t number_at(std::string_view key, size_t skip) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < 8; ++i) {
-    number = number << 8 | (skip + i < key.size() ? static_cast<uint8_t>(key[skip + i]) : 0);
-  }
-  return number;
-}
-
-// `count` keys strictly between `low` and `high`, evenly spaced as numbers.
+// `count` keys strictly between `low` and `high`, evenly spaced as numbers of 8 bytes.
 void interpolate(std::string_view low, std::string_view high, size_t count, std::vector<std::string> *keys) {
   const size_t shared = static_cast<size_t>(
       std::mismatch(low.begin(), low.end(), high.begin(), high.end()).first - low.begin());
-  const uint64_t from = number_at(low, shared);
-  const uint64_t until = number_at(high, shared);
+  const uint64_t from = load_be_start(low.substr(shared));
+  const uint64_t until = load_be_start(high.substr(shared));
   if (until <= from) return;
   const uint64_t step = (until - from) / (count + 1);
   if (step == 0) return;

@@ -51,19 +51,15 @@ bool parse_number(std::string_view text, uint64_t *number) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-// Rows in order of arrival are read by scans or in ascending order of their numbers, so neighbours in a block
-// are of use more often than those of a random key: larger blocks, for their 1 byte a row.
-constexpr uint64_t kNumberedRowsBlockBytes = 32 * 1024;
-
-// Measured with 800,000 rows of 14 + 42 bytes, 33 of them random letters and digits, without filters; in two
-// streams (split_block.h) and in one:
+// Measured with 800,000 rows of 14 + 42 bytes, 33 of them random letters and digits (24.6 bytes), without
+// filters; in two streams with differences, without (split_block.h), and in one:
 //
-//   zstd 3, blocks of 16 KiB   27.9  31.8 bytes a row        zstd 1, 32 KiB   27.2  31.2
-//                     32 KiB   27.2  30.6                    zstd 6, 32 KiB   27.0  30.5
-//                     64 KiB   26.4  29.7                    zlib,   32 KiB   28.6  32.9
+//   zstd 3, blocks of 16 KiB   25.2  27.9  31.8 bytes a row    zstd 1, 32 KiB   24.9  27.2  31.2
+//                     32 KiB   24.9  27.2  30.6                zstd 6, 32 KiB   24.9  27.0  30.5
+//                     64 KiB   24.8  26.4  29.7                zlib,   32 KiB   25.2  28.6  32.9
 //
-// Scans decompress 6 million rows a second and core, whatever the rest. 16 KiB blocks give nearly all of the
-// gain; larger ones make each point read decompress more.
+// Scans decompress 6 to 8 million rows a second and core, whatever the rest. 16 KiB blocks give nearly all of
+// the gain; larger ones make each point read decompress more.
 rocksdb::BlockBasedTableOptions table_options(const SharedParts &parts) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = parts.block_cache;
@@ -257,13 +253,10 @@ rocksdb::Options bulk_file_options(const Compression &compression, const SharedP
   options.compression = to_rocksdb(compression.algorithm);
   options.compression_opts = compression_options(compression);
   options.bottommost_compression = rocksdb::kDisableCompressionOption;
-  if (kind == StreamKind::kRows) return options;
+  if (kind == StreamKind::kSought) return options;
   rocksdb::BlockBasedTableOptions table = table_options(parts);
   // 1.25 bytes a key that would spare the read of absent keys, which nobody asks for.
   table.filter_policy = nullptr;
-  if (kind == StreamKind::kNumberedRows && compression.algorithm != Algorithm::kNone) {
-    table.block_size = kNumberedRowsBlockBytes;
-  }
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }

@@ -12,12 +12,6 @@
 #include <utility>
 
 namespace atoll::lsm {
-namespace {
-
-rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
-}  // namespace
-
 // ---- Writing -------------------------------------------------------------------------------------
 
 RunFileWriter::RunFileWriter(const rocksdb::Options &options, std::string path)
@@ -30,7 +24,7 @@ RunFileWriter::~RunFileWriter() = default;
 Status RunFileWriter::add(std::string_view key, std::string_view value, bool removed) {
   if (!opened_) ATOLL_RETURN_IF_ERROR(from_rocksdb(file_->Open(path_)));
   opened_ = true;
-  return from_rocksdb(removed ? file_->Delete(slice(key)) : file_->Put(slice(key), slice(value)));
+  return from_rocksdb(removed ? file_->Delete(key) : file_->Put(key, value));
 }
 
 Status RunFileWriter::finish() { return from_rocksdb(file_->Finish()); }
@@ -53,13 +47,13 @@ void RunFileCursor::parse() {
 }
 
 void RunFileCursor::seek(std::string_view key) {
-  (void)rocksdb::GetInternalKeyForSeek(slice(key), rocksdb::BytewiseComparator(), &target_);
+  (void)rocksdb::GetInternalKeyForSeek(key, rocksdb::BytewiseComparator(), &target_);
   iterator_->Seek(target_);
   parse();
 }
 
 void RunFileCursor::seek_last(std::string_view key) {
-  (void)rocksdb::GetInternalKeyForSeekForPrev(slice(key), rocksdb::BytewiseComparator(), &target_);
+  (void)rocksdb::GetInternalKeyForSeekForPrev(key, rocksdb::BytewiseComparator(), &target_);
   iterator_->SeekForPrev(target_);
   parse();
 }

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/bytes.h"
+
 namespace atoll::lsm {
 namespace {
 
@@ -23,18 +25,6 @@ Lengths read_lengths(const char *row) {
   Lengths lengths;
   std::memcpy(&lengths, row, sizeof(lengths));
   return lengths;
-}
-
-// Up to 8 bytes as a big-endian number, missing bytes zero.
-uint64_t big_endian(const char *bytes, size_t count) {
-  uint64_t number = 0;
-  if (count >= 8) {
-    std::memcpy(&number, bytes, 8);
-    return __builtin_bswap64(number);
-  }
-  for (size_t i = 0; i < count; ++i)
-    number |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (56 - 8 * i);
-  return number;
 }
 
 Status write_error(const std::string &path) {
@@ -202,10 +192,9 @@ void SortRun::index_rows() {
   order_.reserve(rows_);
   for (uint32_t offset = 0; offset < used_; offset = row_end(offset)) {
     const std::string_view key = key_at(offset);
-    const char *rest = key.data() + shared;
-    const size_t rest_bytes = key.size() - shared;
-    const uint64_t high = big_endian(rest, rest_bytes);
-    const uint64_t low = rest_bytes > 8 ? big_endian(rest + 8, std::min<size_t>(rest_bytes - 8, 4)) >> 32 : 0;
+    const std::string_view rest = key.substr(shared);
+    const uint64_t high = load_be_start(rest);
+    const uint64_t low = rest.size() > 8 ? load_be_start(rest.substr(8)) >> 32 : 0;
     order_.push_back({high, static_cast<uint32_t>(low), offset});
   }
 }

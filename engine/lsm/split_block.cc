@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
+#include "lsm/block_entry.h"
 
 namespace atoll::lsm {
 namespace {
@@ -15,40 +16,6 @@ constexpr uint32_t kRestartCountMask = 0x0FFFFFFF;
 constexpr uint32_t kOtherFormMask = 0x90000000;
 constexpr size_t kCountBytes = sizeof(uint32_t);
 constexpr size_t kRestartBytes = sizeof(uint32_t);
-
-struct Entry {
-  const char *start;    // its lengths
-  size_t prefix_bytes;  // lengths and key bytes
-  size_t value_bytes;
-  const char *value() const { return start + prefix_bytes; }
-};
-
-// Reads the three lengths at `start`. In `available` bytes must stand lengths and key bytes; the value may
-// stand elsewhere.
-bool read_entry(const char *start, size_t available, Entry *entry) {
-  const auto *bytes = reinterpret_cast<const uint8_t *>(start);
-  uint64_t key_bytes;
-  uint64_t value_bytes;
-  size_t length;
-  if (available >= 3 && ((bytes[0] | bytes[1] | bytes[2]) & 0x80) == 0) {
-    key_bytes = bytes[1];
-    value_bytes = bytes[2];
-    length = 3;
-  } else {
-    const uint8_t *const end = bytes + available;
-    uint64_t shared;
-    const size_t first = load_varint(bytes, end, &shared);
-    if (first == 0) return false;
-    const size_t second = load_varint(bytes + first, end, &key_bytes);
-    if (second == 0) return false;
-    const size_t third = load_varint(bytes + first + second, end, &value_bytes);
-    if (third == 0) return false;
-    length = first + second + third;
-  }
-  if (key_bytes > available - length || value_bytes > UINT32_MAX) return false;
-  *entry = {start, length + key_bytes, value_bytes};
-  return true;
-}
 
 // The entries of a block and what stands behind them.
 struct BlockParts {
@@ -75,7 +42,7 @@ bool for_each_entry(std::string_view entries, Each each) {
   const char *position = entries.data();
   const char *const end = position + entries.size();
   while (position < end) {
-    Entry entry;
+    BlockEntry entry;
     if (!read_entry(position, static_cast<size_t>(end - position), &entry)) return false;
     if (entry.value_bytes > static_cast<size_t>(end - entry.value())) return false;
     each(entry);
@@ -140,7 +107,7 @@ uint32_t common_head_bytes(std::string_view block) {
   std::array<uint32_t, kHeadBytesMax> equal{};
   std::string_view previous;
   uint32_t pairs = 0;
-  const bool whole = for_each_entry(parts.entries, [&](const Entry &entry) {
+  const bool whole = for_each_entry(parts.entries, [&](const BlockEntry &entry) {
     const std::string_view value(entry.value(), entry.value_bytes);
     if (!previous.empty() && !value.empty() && pairs < kPairsMax) {
       const size_t length = std::min({value.size(), previous.size(), size_t{kHeadBytesMax}});
@@ -163,13 +130,14 @@ bool split_block(std::string_view block, uint32_t head_bytes, BlockStreams *stre
   streams->heads.clear();
   streams->tails.clear();
   RestartPattern pattern(parts.restarts);
-  const bool whole = for_each_entry(parts.entries, [&](const Entry &entry) {
+  const bool whole = for_each_entry(parts.entries, [&](const BlockEntry &entry) {
     const size_t kept = std::min(entry.value_bytes, size_t{head_bytes});
     streams->heads.append(entry.start, entry.prefix_bytes + kept);
     streams->tails.append(entry.value() + kept, entry.value_bytes - kept);
     pattern.see(static_cast<uint32_t>(entry.start - block.data()));
   });
   if (!whole) return false;
+  streams->entries_bytes = streams->heads.size();
   streams->restart_interval = pattern.interval();
   if (streams->restart_interval == 0) streams->heads.append(parts.restarts);
   streams->heads.append(parts.count);
@@ -189,7 +157,7 @@ bool tails_position(std::string_view heads, uint32_t restart_interval, size_t ta
 
 bool join_block(std::string_view heads, uint32_t head_bytes, uint32_t restart_interval, size_t tails_bytes,
                 char *block, size_t block_bytes) {
-  uint32_t restart_count;
+  uint32_t restart_count = 0;
   size_t tails_at;
   if (!tails_position(heads, restart_interval, tails_bytes, block_bytes, &tails_at)) return false;
   find_restart_count(heads, restart_interval, &restart_count);
@@ -205,7 +173,7 @@ bool join_block(std::string_view heads, uint32_t head_bytes, uint32_t restart_in
       store_le(restarts + size_t{restart++} * kRestartBytes, static_cast<uint32_t>(out - block));
       until_restart = restart_interval - 1;
     }
-    Entry entry;
+    BlockEntry entry;
     if (!read_entry(head, static_cast<size_t>(heads_end - head), &entry)) return false;
     const size_t kept = std::min(entry.value_bytes, size_t{head_bytes});
     const size_t rest = entry.value_bytes - kept;

@@ -19,6 +19,7 @@ namespace atoll::lsm {
 struct BlockStreams {
   std::string heads;
   std::string tails;
+  size_t entries_bytes = 0;       // of `heads`, those of entries
   uint32_t restart_interval = 0;  // entries between restart points; 0: the restart array ends `heads`
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "lsm/head_differences.h"
 
 namespace atoll::lsm {
 namespace {
@@ -67,6 +68,14 @@ std::vector<std::string> random_values(std::mt19937_64 *random) {
   return values;
 }
 
+// Where the heads of entries end in the heads.
+size_t entries_bytes(const BlockStreams &streams, size_t block_bytes) {
+  size_t position = 0;
+  EXPECT_TRUE(
+      tails_position(streams.heads, streams.restart_interval, streams.tails.size(), block_bytes, &position));
+  return position;
+}
+
 TEST(SplitBlock, any_block_comes_back) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -78,7 +87,51 @@ TEST(SplitBlock, any_block_comes_back) {
     BlockStreams streams;
     ASSERT_TRUE(split_block(block, head_bytes, &streams));
     ASSERT_EQ(join(streams, head_bytes, block.size()), block);
+    const size_t length = entries_bytes(streams, block.size());
+    std::string differing;
+    ASSERT_TRUE(subtract_heads(streams.heads, length, head_bytes, &differing));
+    ASSERT_TRUE(add_heads(differing.data(), length, head_bytes));
+    ASSERT_EQ(differing, streams.heads);
   }
+}
+
+TEST(SplitBlock, heads_that_count_are_all_the_same_as_differences) {
+  std::vector<std::string> values;
+  for (uint32_t i = 250; i < 280; ++i) {
+    std::string value("\0\1\0", 3);
+    append_u32(&value, i * 11);
+    values.push_back(value + "text");
+  }
+  const std::string block = make_block(values, {64});
+  BlockStreams streams;
+  ASSERT_TRUE(split_block(block, 7, &streams));
+  const size_t length = entries_bytes(streams, block.size());
+  std::string differing;
+  ASSERT_TRUE(subtract_heads(streams.heads, length, 7, &differing));
+  // Lengths (shared, own, value), two bytes of a key that goes up by 1, a value's head that goes up by 11.
+  const std::string usual("\6\2\13\0\1\0\0\0\13\0\0\0", 12);
+  const std::string carried("\6\2\13\0\1\0\0\0\13\1\0\0", 12);
+  size_t unusual = 0;
+  for (size_t at = 18; at < length; at += usual.size()) {
+    const std::string entry = differing.substr(at, usual.size());
+    if (entry != usual) {
+      EXPECT_EQ(entry, carried) << at;
+      ++unusual;
+    }
+  }
+  EXPECT_EQ(unusual, 1u);  // from 2816 - 11 to 2816, which is 11 * 256
+}
+
+TEST(SplitBlock, heads_that_share_more_than_there_is_are_refused) {
+  std::string first("\0\2\0ab", 5);
+  const std::string second("\3\1\0c", 4);
+  std::string differing;
+  EXPECT_FALSE(subtract_heads(first + second, 9, 0, &differing));
+  std::string damaged = first + second;
+  EXPECT_FALSE(add_heads(damaged.data(), damaged.size(), 0));
+  EXPECT_TRUE(add_heads(first.data(), first.size(), 0));
+  for (size_t length = 1; length < first.size(); ++length)
+    EXPECT_FALSE(add_heads(first.data(), length, 0)) << length;
 }
 
 TEST(SplitBlock, regular_restart_points_are_not_stored) {
@@ -143,6 +196,7 @@ TEST(SplitBlock, damaged_streams_are_refused) {
     BlockStreams changed = whole;
     changed.heads[random() % changed.heads.size()] = static_cast<char>(random());
     changed.restart_interval = round % 7 == 0 ? static_cast<uint32_t>(random() % 70) : 16;
+    add_heads(changed.heads.data(), random() % changed.heads.size(), 4);  // nor here
     const std::string joined = join(changed, 4, block.size());  // another block or none, and no harm
     EXPECT_TRUE(joined.empty() || joined.size() == block.size());
   }

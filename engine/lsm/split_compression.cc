@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "lsm/head_differences.h"
 #include "lsm/split_block.h"
 
 namespace atoll::lsm {
@@ -19,26 +20,44 @@ using rocksdb::Slice;
 
 // Table S1 of docs/internals/formats-rows.md. Stored in every table file: never another number.
 constexpr CompressionType kSplitType = rocksdb::kCustomCompression80;
+constexpr CompressionType kDifferencesType = rocksdb::kCustomCompression81;
 
-// One block in so many is compressed both ways.
+bool is_split(CompressionType type) { return type == kSplitType || type == kDifferencesType; }
+
+// One block in so many is compressed in all forms.
 constexpr uint32_t kBlocksPerTrial = 16;
-// A limit that no block reaches, for blocks that are not split.
-constexpr uint32_t kNotSplit = UINT32_MAX;
 // Below this the frames of two streams cost more than they save. Above, the block is one large value, which
-// has nothing to be told apart from, and would be held in memory three times more.
+// has nothing to be told apart from, and would be held in memory up to five times more.
 constexpr size_t kBlockBytesMin = 1024;
 constexpr size_t kBlockBytesMax = 256 * 1024;
 
-Slice as_slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
 // ---- Writing -------------------------------------------------------------------------------------
+
+// How a block is stored.
+struct Form {
+  CompressionType type = rocksdb::kNoCompression;  // or one of table S1
+  uint32_t head_bytes = 0;
+};
 
 struct SplitArea : Compressor::WorkingArea {
   Compressor::ManagedWorkingArea inner;
   BlockStreams streams;
-  std::string compressed;  // room for one stream
-  std::string split;       // the whole block in the form of table S1
+  std::string differences;  // the heads as such
+  std::string compressed;   // room for one stream
+  // The block as table S1 has it, in two parts.
+  std::string front;  // all before the tails, in one of the forms
+  std::string tails;  // the same in all forms
+  std::string smallest_front;
+
+  size_t split_bytes() const { return front.size() + tails.size(); }
 };
+
+// Returns the number of bytes. Requires: there is room for them.
+size_t put_together(std::string_view front, std::string_view tails, char *output) {
+  std::memcpy(output, front.data(), front.size());
+  std::memcpy(output + front.size(), tails.data(), tails.size());
+  return front.size() + tails.size();
+}
 
 // Compresses the data blocks of one file.
 class SplitCompressor final : public Compressor {
@@ -73,67 +92,83 @@ class SplitCompressor final : public Compressor {
       return inner_->CompressBlock(block, output, output_bytes, type, &split_area->inner);
     }
     const uint32_t number = blocks_.fetch_add(1, std::memory_order_relaxed);
-    if (number % kBlocksPerTrial == 0) return try_both(block, output, output_bytes, type, split_area);
-    const uint32_t head_bytes = head_bytes_.load(std::memory_order_relaxed);
-    if (head_bytes != kNotSplit && write_split(block, head_bytes, *output_bytes, split_area)) {
-      take_split(output, output_bytes, type, *split_area);
+    if (number % kBlocksPerTrial == 0) return try_all(block, output, output_bytes, type, split_area);
+    const Form form = form_.load(std::memory_order_relaxed);
+    if (is_split(form.type) && split(block, form.head_bytes, split_area) &&
+        write_front(block.size(), form, split_area) && split_area->split_bytes() <= *output_bytes) {
+      *type = form.type;
+      *output_bytes = put_together(split_area->front, split_area->tails, output);
       return rocksdb::Status::OK();
     }
     return inner_->CompressBlock(block, output, output_bytes, type, &split_area->inner);
   }
 
  private:
-  // The smaller form of both, and that for the blocks to come.
-  rocksdb::Status try_both(Slice block, char *output, size_t *output_bytes, CompressionType *type,
-                           SplitArea *area) {
-    const std::string_view bytes = block.ToStringView();
+  // The smallest form of all, and that for the blocks to come.
+  rocksdb::Status try_all(Slice block, char *output, size_t *output_bytes, CompressionType *type,
+                          SplitArea *area) {
     const size_t room = *output_bytes;
     const rocksdb::Status whole = inner_->CompressBlock(block, output, output_bytes, type, &area->inner);
     if (!whole.ok()) return whole;
-    const size_t whole_bytes = *type == rocksdb::kNoCompression ? room : *output_bytes;
-    const uint32_t head_bytes = common_head_bytes(bytes);
-    const bool smaller = write_split(block, head_bytes, room, area) && area->split.size() < whole_bytes;
-    head_bytes_.store(smaller ? head_bytes : kNotSplit, std::memory_order_relaxed);
-    if (smaller) take_split(output, output_bytes, type, *area);
+    size_t smallest_bytes = *type == rocksdb::kNoCompression ? room : *output_bytes;
+    Form smallest;
+    const uint32_t head_bytes = common_head_bytes(block.ToStringView());
+    if (split(block, head_bytes, area)) {
+      for (const CompressionType split_type : {kSplitType, kDifferencesType}) {
+        const Form form{split_type, head_bytes};
+        if (!write_front(block.size(), form, area) || area->split_bytes() >= smallest_bytes) continue;
+        smallest = form;
+        smallest_bytes = area->split_bytes();
+        area->smallest_front.swap(area->front);
+      }
+    }
+    form_.store(smallest, std::memory_order_relaxed);
+    if (!is_split(smallest.type)) return whole;
+    *type = smallest.type;
+    *output_bytes = put_together(area->smallest_front, area->tails, output);
     return whole;
   }
 
-  // Writes `block` in the form of table S1 into area->split. False if it cannot be split, or takes more
-  // than `bytes_max`.
-  bool write_split(Slice block, uint32_t head_bytes, size_t bytes_max, SplitArea *area) {
-    if (!split_block(block.ToStringView(), head_bytes, &area->streams)) return false;
-    area->split.clear();
-    append_varint(&area->split, block.size());
-    append_varint(&area->split, head_bytes);
-    append_varint(&area->split, area->streams.restart_interval);
-    return append_stream(area->streams.heads, area) && append_stream(area->streams.tails, area) &&
-           area->split.size() <= bytes_max;
+  // Cuts `block` in area->streams and compresses its tails. False if it cannot be split.
+  bool split(Slice block, uint32_t head_bytes, SplitArea *area) {
+    area->tails.clear();
+    return split_block(block.ToStringView(), head_bytes, &area->streams) &&
+           append_stream(area->streams.tails, area, &area->tails);
   }
 
-  bool append_stream(std::string_view stream, SplitArea *area) {
+  // Writes area->front for a block of `block_bytes` that is split. False if it does not have this form.
+  bool write_front(size_t block_bytes, Form form, SplitArea *area) {
+    const BlockStreams &streams = area->streams;
+    if (form.type == kDifferencesType &&
+        !subtract_heads(streams.heads, streams.entries_bytes, form.head_bytes, &area->differences)) {
+      return false;
+    }
+    area->front.clear();
+    append_varint(&area->front, block_bytes);
+    append_varint(&area->front, form.head_bytes);
+    append_varint(&area->front, streams.restart_interval);
+    return append_stream(form.type == kDifferencesType ? area->differences : streams.heads, area,
+                         &area->front);
+  }
+
+  bool append_stream(std::string_view stream, SplitArea *area, std::string *to) {
     CompressionType type = rocksdb::kNoCompression;
     area->compressed.resize(stream.size());
     size_t length = stream.size();
     const rocksdb::Status status =
-        inner_->CompressBlock(as_slice(stream), area->compressed.data(), &length, &type, &area->inner);
+        inner_->CompressBlock(stream, area->compressed.data(), &length, &type, &area->inner);
     if (!status.ok()) return false;
     const std::string_view stored =
         type == rocksdb::kNoCompression ? stream : std::string_view(area->compressed).substr(0, length);
-    area->split.push_back(static_cast<char>(type));
-    append_varint(&area->split, stored.size());
-    area->split.append(stored);
+    to->push_back(static_cast<char>(type));
+    append_varint(to, stored.size());
+    to->append(stored);
     return true;
-  }
-
-  static void take_split(char *output, size_t *output_bytes, CompressionType *type, const SplitArea &area) {
-    std::memcpy(output, area.split.data(), area.split.size());
-    *output_bytes = area.split.size();
-    *type = kSplitType;
   }
 
   const std::unique_ptr<Compressor> inner_;
   std::atomic<uint32_t> blocks_{0};
-  std::atomic<uint32_t> head_bytes_{kNotSplit};  // of the last trial
+  std::atomic<Form> form_{Form{}};  // the smallest of the last trial
 };
 
 // What a file's compressor is made from: data blocks are split, index and other blocks are not.
@@ -204,13 +239,14 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
   const char *Name() const override { return "AtollSplit"; }
 
   rocksdb::Status ExtractUncompressedSize(Args &args) override {
-    if (args.compression_type != kSplitType) return wrapped_->ExtractUncompressedSize(args);
+    if (!is_split(args.compression_type)) return wrapped_->ExtractUncompressedSize(args);
     if (!take_varint(&args.compressed_data, &args.uncompressed_size)) return damaged("its size is cut off");
+    if (args.uncompressed_size > kBlockBytesMax) return damaged("its size is none of a split block");
     return rocksdb::Status::OK();
   }
 
   rocksdb::Status DecompressBlock(const Args &args, char *output) override {
-    if (args.compression_type != kSplitType) return wrapped_->DecompressBlock(args, output);
+    if (!is_split(args.compression_type)) return wrapped_->DecompressBlock(args, output);
     StoredBlock block;
     if (!take_block(args.compressed_data, &block)) return damaged("its lengths contradict each other");
     Args heads;
@@ -228,6 +264,10 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
     size_t position;
     if (!tails_position(head_stream, interval, tails.uncompressed_size, args.uncompressed_size, &position)) {
       return damaged("its streams do not add up to the block");
+    }
+    if (args.compression_type == kDifferencesType &&
+        !add_heads(heads_bytes.get(), position, static_cast<uint32_t>(block.head_bytes))) {
+      return damaged("its keys share more than there is");
     }
     if (rocksdb::Status status = unpack(tails, output + position); !status.ok()) return status;
     if (!join_block(head_stream, static_cast<uint32_t>(block.head_bytes), interval, tails.uncompressed_size,
@@ -263,10 +303,10 @@ class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper 
         decompressor_(std::make_shared<SplitDecompressor>(wrapped_->GetDecompressor())) {}
 
   const char *Name() const override { return "AtollSplitManager"; }
-  // Stored in every table file: a later form that this code cannot read needs another name.
+  // Stored in every table file, with the types of its blocks: files with others than these are not opened.
   const char *CompatibilityName() const override { return "AtollSplit1"; }
   std::string CompressionTypeToString(CompressionType type) const override {
-    return type == kSplitType ? "Split" : wrapped_->CompressionTypeToString(type);
+    return is_split(type) ? "Split" : wrapped_->CompressionTypeToString(type);
   }
 
   std::unique_ptr<Compressor> GetCompressorForSST(const rocksdb::FilterBuildingContext &context,
@@ -279,9 +319,13 @@ class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper 
   std::shared_ptr<Decompressor> GetDecompressorOptimizeFor(CompressionType /*type*/) override {
     return decompressor_;
   }
-  std::shared_ptr<Decompressor> GetDecompressorForTypes(const CompressionType * /*begin*/,
-                                                        const CompressionType * /*end*/) override {
-    return decompressor_;
+  std::shared_ptr<Decompressor> GetDecompressorForTypes(const CompressionType *begin,
+                                                        const CompressionType *end) override {
+    const auto is_unknown = [](CompressionType type) {
+      return type >= rocksdb::kFirstCustomCompression && type <= rocksdb::kLastCustomCompression &&
+             !is_split(type);
+    };
+    return std::any_of(begin, end, is_unknown) ? nullptr : decompressor_;
   }
 
  private:

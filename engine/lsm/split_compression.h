@@ -12,9 +12,9 @@ namespace atoll::lsm {
 
 // For families and table files of the main and the temp database. It reads what RocksDB's own manager wrote
 // and what it wrote itself; the name in a table file's properties says which. Data blocks compressed by zstd
-// or zlib are split where that makes them smaller: one block in 16 is tried both ways and the next 15 follow
-// it, so that it costs 6 % of the compression. LZ4 has no entropy coder and gains nothing. Thread-safe; one
-// for the process.
+// or zlib are split where that makes them smaller: one block in 16 is tried in all three forms and the next
+// 15 follow it, so that it costs a sixteenth of the compression and that of the heads once more. LZ4 has no
+// entropy coder and gains nothing. Thread-safe; one for the process.
 const std::shared_ptr<rocksdb::CompressionManager> &split_compression_manager();
 
 }  // namespace atoll::lsm
