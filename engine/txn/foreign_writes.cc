@@ -37,19 +37,19 @@ bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view
                 std::string_view upper, bool forward, FoundWrite *found) {
   const WriteSet::FamilyWrites *writes = set.find_family(family);
   if (writes == nullptr) return false;
-  const WriteSet::Index &index = writes->index;
+  const KeyIndex &index = writes->index;
   if (forward) {
     auto it = index.lower_bound(lower);
-    while (it != index.end() && it->second == nullptr) ++it;
-    if (it == index.end() || it->first >= upper) return false;
-    *found = {std::string(it->first), std::string(it->first)};
+    while (it != index.end() && it->newest == nullptr) ++it;
+    if (it == index.end() || it->key >= upper) return false;
+    *found = {std::string(it->key), std::string(it->key)};
     return true;
   }
   for (auto it = index.lower_bound(upper); it != index.begin();) {
     --it;
-    if (it->first < lower) return false;
-    if (it->second == nullptr) continue;
-    *found = {std::string(it->first), after(it->first)};
+    if (it->key < lower) return false;
+    if (it->newest == nullptr) continue;
+    *found = {std::string(it->key), after(it->key)};
     return true;
   }
   return false;

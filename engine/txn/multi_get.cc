@@ -5,6 +5,7 @@
 // the natural probe, but its MultiGet answers OK with an empty value for a key whose block is not there.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "txn/transaction_impl.h"
@@ -14,49 +15,81 @@ namespace atoll::txn {
 namespace {
 
 constexpr size_t kProbeKeys = 8;
-constexpr size_t kPieceKeysMin = 16;
-constexpr size_t kPiecesMax = 4;
+// RocksDB waits for so many keys of a MultiGet before it starts on the next
+// (MultiGetContext::MAX_BATCH_SIZE).
+constexpr size_t kPieceKeys = 32;
 constexpr std::chrono::microseconds kWarmKeysMax(
     300);  // for the probe; one read of a disk or bucket is longer
 
-// Keys in ascending order, with what was read for each.
-struct SortedRead {
+// Keys in ascending order, with what was read for each. Threads may read different keys at a time.
+class SortedRead {
+ public:
   std::vector<rocksdb::Slice> keys;
   std::vector<rocksdb::PinnableSlice> values;
   std::vector<rocksdb::Status> statuses;
 
-  explicit SortedRead(size_t count) : keys(count), values(count), statuses(count) {}
+  SortedRead(rocksdb::DB *db, lsm::Family *family, const rocksdb::ReadOptions &options, size_t count)
+      : keys(count), values(count), statuses(count), db_(db), family_(family), options_(options) {}
 
-  void read(rocksdb::DB *db, lsm::Family *family, const rocksdb::ReadOptions &options, size_t from,
-            size_t count) {
-    db->MultiGet(options, family->handle(), count, &keys[from], &values[from], &statuses[from],
-                 /*sorted_input=*/true);
+  // Keys for whose values there is no room any more get the status Aborted.
+  void read(size_t from, size_t count) {
+    const int64_t room = room_bytes_.load(std::memory_order_relaxed);
+    if (room <= 0) return leave_out(from, count);
+    rocksdb::ReadOptions options = options_;
+    options.value_size_soft_limit = static_cast<uint64_t>(room);
+    db_->MultiGet(options, family_->handle(), count, &keys[from], &values[from], &statuses[from],
+                  /*sorted_input=*/true);
+    room_bytes_.fetch_sub(static_cast<int64_t>(value_bytes(from, count)), std::memory_order_relaxed);
   }
+
+  void leave_out(size_t from, size_t count) {
+    std::fill_n(statuses.begin() + static_cast<ptrdiff_t>(from), count, rocksdb::Status::Aborted());
+  }
+
+  // How many more keys there is room for, if their values are like those of the first `count`. RocksDB reads
+  // the blocks of 32 keys before it looks at its limit.
+  size_t keys_that_fit(size_t count) const {
+    const size_t bytes = value_bytes(0, count);
+    const auto room = static_cast<size_t>(std::max<int64_t>(0, room_bytes_.load(std::memory_order_relaxed)));
+    return bytes == 0 ? keys.size() : room / std::max<size_t>(1, bytes / count);
+  }
+
+ private:
+  size_t value_bytes(size_t from, size_t count) const {
+    size_t bytes = 0;
+    for (size_t i = from; i < from + count; ++i) bytes += values[i].size();
+    return bytes;
+  }
+
+  rocksdb::DB *db_;
+  lsm::Family *family_;
+  const rocksdb::ReadOptions &options_;
+  std::atomic<int64_t> room_bytes_{static_cast<int64_t>(Transaction::kMultiGetBytesMax)};
 };
 
-void read_all(ReadPool *pool, rocksdb::DB *db, lsm::Family *family, const rocksdb::ReadOptions &options,
-              SortedRead *read) {
-  const size_t count = read->keys.size();
-  const size_t probe = count < kProbeKeys + 2 * kPieceKeysMin ? count : kProbeKeys;
+void read_all(ReadPool *pool, SortedRead *read) {
+  const size_t probe = std::min(read->keys.size(), kProbeKeys);
   const auto start = std::chrono::steady_clock::now();
-  read->read(db, family, options, 0, probe);
-  const size_t rest = count - probe;
+  read->read(0, probe);
+  const bool warm = std::chrono::steady_clock::now() - start < kWarmKeysMax;
+  const size_t rest = std::min(read->keys.size() - probe, read->keys_that_fit(probe));
+  read->leave_out(probe + rest, read->keys.size() - probe - rest);
   if (rest == 0) return;
-  if (std::chrono::steady_clock::now() - start < kWarmKeysMax) {
-    read->read(db, family, options, probe, rest);
+  if (warm || rest <= kPieceKeys) {
+    read->read(probe, rest);
     return;
   }
-  const size_t pieces = std::min(rest / kPieceKeysMin, kPiecesMax);
-  pool->run(pieces, [&](size_t piece) {
-    const size_t from = rest * piece / pieces;
-    read->read(db, family, options, probe + from, rest * (piece + 1) / pieces - from);
+  pool->run((rest + kPieceKeys - 1) / kPieceKeys, [&](size_t piece) {
+    const size_t from = piece * kPieceKeys;
+    read->read(probe + from, std::min(kPieceKeys, rest - from));
   });
 }
 
 }  // namespace
 
-void TransactionImpl::multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
-                                std::vector<rocksdb::PinnableSlice> *values, std::vector<Status> *statuses) {
+std::vector<size_t> TransactionImpl::multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
+                                               ReadAt at, std::vector<rocksdb::PinnableSlice> *values,
+                                               std::vector<Status> *statuses) {
   // Not resize(): old contents must go, and a PinnableSlice in use must not be read into.
   *values = std::vector<rocksdb::PinnableSlice>(keys.size());
   statuses->assign(keys.size(), Status::Ok());
@@ -72,13 +105,15 @@ void TransactionImpl::multi_get(lsm::Family *family, const std::vector<rocksdb::
     else
       (*statuses)[i] = own;
   }
-  if (!missing.empty()) read_from_database(family, keys, at, &missing, values, statuses);
+  if (missing.empty()) return {};
+  return read_from_database(family, keys, at, &missing, values, statuses);
 }
 
-void TransactionImpl::read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
-                                         ReadAt at, std::vector<size_t> *missing,
-                                         std::vector<rocksdb::PinnableSlice> *values,
-                                         std::vector<Status> *statuses) {
+std::vector<size_t> TransactionImpl::read_from_database(lsm::Family *family,
+                                                        const std::vector<rocksdb::Slice> &keys, ReadAt at,
+                                                        std::vector<size_t> *missing,
+                                                        std::vector<rocksdb::PinnableSlice> *values,
+                                                        std::vector<Status> *statuses) {
   const auto less = [&](size_t a, size_t b) { return keys[a].compare(keys[b]) < 0; };
   if (!std::is_sorted(missing->begin(), missing->end(), less)) {
     std::sort(missing->begin(), missing->end(), less);
@@ -86,16 +121,23 @@ void TransactionImpl::read_from_database(lsm::Family *family, const std::vector<
   const size_t count = missing->size();
   if (family->handle() == nullptr) {
     for (const size_t i : *missing) (*statuses)[i] = dropped_family();
-    return;
+    return {};
   }
-  SortedRead read(count);
-  for (size_t i = 0; i < count; ++i) read.keys[i] = keys[(*missing)[i]];
   const rocksdb::ReadOptions options = read_options(family, at);
-  read_all(manager_->read_pool(), db(family->side()), family, options, &read);
+  SortedRead read(db(family->side()), family, options, count);
+  for (size_t i = 0; i < count; ++i) read.keys[i] = keys[(*missing)[i]];
+  read_all(manager_->read_pool(), &read);
+  std::vector<size_t> left_out;
   for (size_t i = 0; i < count; ++i) {
+    if (read.statuses[i].IsAborted()) {
+      left_out.push_back((*missing)[i]);
+      continue;
+    }
     (*statuses)[(*missing)[i]] = read_result(read.statuses[i]);
     if (read.statuses[i].ok()) (*values)[(*missing)[i]] = std::move(read.values[i]);
   }
+  std::sort(left_out.begin(), left_out.end());
+  return left_out;
 }
 
 }  // namespace atoll::txn

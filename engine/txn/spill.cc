@@ -168,12 +168,13 @@ Status Spill::add(const WriteSet &set) {
   fs::create_directories(directory_, error);
   if (error) return Status(Code::kNoSpace, "creating the directory " + directory_ + ": " + error.message());
   auto runs = std::make_shared<Runs>(*runs_);
-  if (runs->size() + set.savepoints() + 1 > kRunsMax) {
+  const std::vector<uint64_t> interval_ends = set.interval_ends();
+  if (runs->size() + interval_ends.size() > kRunsMax) {
     return Status(Code::kInvalid,
                   "the transaction has too many parts on local disk; raise atoll_transaction_memory");
   }
   uint64_t from = 0;
-  for (const uint64_t before : set.interval_ends()) {
+  for (const uint64_t before : interval_ends) {
     ATOLL_RETURN_IF_ERROR(write_interval(set, from, before, runs.get()));
     from = before;
   }

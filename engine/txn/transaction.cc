@@ -18,8 +18,6 @@ constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
 constexpr size_t kRestoreBatchBytes = 1 << 20;
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
 
-rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
 Status not_found() {
   static const Status status(Code::kNotFound, "no such key");
   return status;
@@ -53,7 +51,7 @@ std::unique_ptr<rocksdb::Iterator> bounded_iterator(rocksdb::DB *db, lsm::Family
 
 Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value) {
   if (own.removed) return not_found();
-  value->PinSelf(slice(own.value()));
+  value->PinSelf(own.value());
   return Status::Ok();
 }
 
@@ -145,7 +143,7 @@ Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at
   }
   rocksdb::ColumnFamilyHandle *handle = family->handle();
   if (handle == nullptr) return dropped_family();
-  return read_result(db(family->side())->Get(read_options(family, at), handle, slice(key), value));
+  return read_result(db(family->side())->Get(read_options(family, at), handle, key, value));
 }
 
 std::unique_ptr<rocksdb::Iterator> TransactionImpl::scan(lsm::Family *family, ReadAt at,
@@ -235,13 +233,16 @@ void TransactionImpl::release_savepoint(size_t number) {
   if (writes_ != nullptr) writes_->release_savepoint(number);
 }
 
+void TransactionImpl::forget_savepoint(size_t number) {
+  if (writes_ != nullptr) writes_->forget_savepoint(number);
+}
+
 rocksdb::Status TransactionImpl::fill_batch(lsm::Side side, rocksdb::WriteBatch *batch) const {
   rocksdb::Status status;
   writes_->each(side, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
     rocksdb::ColumnFamilyHandle *handle = family->handle();
     if (!status.ok() || handle == nullptr) return;  // a dropped family: nobody can see its rows
-    status = write.removed ? batch->Delete(handle, slice(key))
-                           : batch->Put(handle, slice(key), slice(write.value()));
+    status = write.removed ? batch->Delete(handle, key) : batch->Put(handle, key, write.value());
   });
   return status;
 }
@@ -270,11 +271,11 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   options.disableWAL = true;
   std::string old;
   ATOLL_RETURN_IF_ERROR(visit_temp_keys([&](lsm::Family *family, std::string_view key) {
-    rocksdb::Status status = temp->Get(at, family->handle(), slice(key), &old);
+    rocksdb::Status status = temp->Get(at, family->handle(), key, &old);
     if (status.ok())
-      status = batch.Put(family->handle(), slice(key), old);
+      status = batch.Put(family->handle(), key, old);
     else if (status.IsNotFound())
-      status = batch.Delete(family->handle(), slice(key));
+      status = batch.Delete(family->handle(), key);
     if (status.ok() && batch.GetDataSize() > kRestoreBatchBytes) {
       status = temp->Write(options, &batch);
       batch.Clear();
@@ -333,8 +334,8 @@ void TransactionImpl::finish() {
   manager_->locks()->unlock_all(&owner_);
 }
 
-// Makes main's writes durable as a prepared section of the WAL.
-Status TransactionImpl::prepare_main(std::string_view xid, bool sync) {
+// Makes what `fill` writes durable as a prepared section of the WAL.
+Status TransactionImpl::prepare_section(std::string_view xid, bool sync, const SectionFiller &fill) {
   rocksdb::WriteOptions options;
   options.sync = sync;
   rocksdb::TransactionOptions transaction_options;
@@ -345,17 +346,24 @@ Status TransactionImpl::prepare_main(std::string_view xid, bool sync) {
     return Status(Code::kInvalid, "a prepared transaction with this XA identifier exists");
   }
   transaction->DisableIndexing();
-  rocksdb::Status status;
-  writes_->each(lsm::Side::kMain, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
-    rocksdb::ColumnFamilyHandle *handle = family->handle();
-    if (!status.ok() || handle == nullptr) return;
-    status = write.removed ? transaction->DeleteUntracked(handle, slice(key))
-                           : transaction->PutUntracked(handle, slice(key), slice(write.value()));
-  });
+  rocksdb::Status status = fill(transaction.get());
   if (status.ok()) status = transaction->Prepare();
   if (!status.ok()) return lsm::from_rocksdb(status);
   two_phase_ = std::move(transaction);
   return Status::Ok();
+}
+
+Status TransactionImpl::prepare_main(std::string_view xid, bool sync) {
+  return prepare_section(xid, sync, [this](rocksdb::Transaction *section) {
+    rocksdb::Status status;
+    writes_->each(lsm::Side::kMain, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
+      rocksdb::ColumnFamilyHandle *handle = family->handle();
+      if (!status.ok() || handle == nullptr) return;
+      status = write.removed ? section->DeleteUntracked(handle, key)
+                             : section->PutUntracked(handle, key, write.value());
+    });
+    return status;
+  });
 }
 
 Status TransactionImpl::prepare(std::string_view xid, bool sync) {

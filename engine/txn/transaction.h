@@ -54,9 +54,13 @@ class Transaction {
 
   // Reads. kNotFound is expected. Requires for kSnapshot: a snapshot (else reads latest).
   virtual Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) = 0;
-  // keys.size() results, batched (MultiGet). Keys need not be sorted.
-  virtual void multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
-                         std::vector<rocksdb::PinnableSlice> *values, std::vector<Status> *statuses) = 0;
+  // keys.size() results, batched (MultiGet). Keys need not be sorted. Returns the positions, in ascending
+  // order, of the keys that were not read because the values had come to kMultiGetBytesMax: get() them when
+  // their turn comes. At least one key is read.
+  virtual std::vector<size_t> multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
+                                        ReadAt at, std::vector<rocksdb::PinnableSlice> *values,
+                                        std::vector<Status> *statuses) = 0;
+  static constexpr size_t kMultiGetBytesMax = 16 << 20;
   // Bounds are copied and kept by the iterator. With no own writes in that family it is RocksDB's plain
   // iterator; otherwise own writes are merged in. Either way it sees the own writes made before it was
   // opened and none made later. It may outlive the transaction, but not a savepoint rollback.
@@ -103,6 +107,7 @@ class Transaction {
   virtual size_t set_savepoint() = 0;                       // returns the depth before: its number
   virtual Status rollback_to_savepoint(size_t number) = 0;  // undoes writes; the savepoint itself stays
   virtual void release_savepoint(size_t number) = 0;        // it and later ones; writes stay
+  virtual void forget_savepoint(size_t number) = 0;         // it alone; later ones keep their numbers
   // Locks taken are kept over a savepoint rollback, as InnoDB keeps them.
 
   // End. Locks are released after the commit is visible. `sync`: WAL fsync before return. After commit()

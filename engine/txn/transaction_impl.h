@@ -12,6 +12,8 @@
 // Tests: transaction_test.cc, prepared_test.cc, range_test.cc.
 #pragma once
 
+#include <rocksdb/write_batch.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -38,6 +40,17 @@ Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value);
 Status read_result(const rocksdb::Status &status);
 Status dropped_family();
 
+// Goes through the batch of a prepared transaction; what it does with a key is the derived class's.
+class PreparedBatchReader : public rocksdb::WriteBatch::Handler {
+ public:
+  rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
+  rocksdb::Status MarkEndPrepare(const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkNoop(bool) override { return {}; }
+  rocksdb::Status MarkCommit(const rocksdb::Slice &) override { return {}; }
+  rocksdb::Status MarkRollback(const rocksdb::Slice &) override { return {}; }
+  void LogData(const rocksdb::Slice &) override {}
+};
+
 class TransactionImpl final : public Transaction {
  public:
   TransactionImpl(ManagerImpl *manager, uint64_t id, void *user);
@@ -53,8 +66,9 @@ class TransactionImpl final : public Transaction {
   bool has_snapshot() const override { return snapshot_ != nullptr; }
 
   Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) override;
-  void multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
-                 std::vector<rocksdb::PinnableSlice> *values, std::vector<Status> *statuses) override;
+  std::vector<size_t> multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
+                                std::vector<rocksdb::PinnableSlice> *values,
+                                std::vector<Status> *statuses) override;
   std::unique_ptr<rocksdb::Iterator> scan(lsm::Family *family, ReadAt at,
                                           const ScanOptions &options) override;
   const rocksdb::Snapshot *snapshot(lsm::Side side) override;
@@ -74,6 +88,7 @@ class TransactionImpl final : public Transaction {
   size_t set_savepoint() override;
   Status rollback_to_savepoint(size_t number) override;
   void release_savepoint(size_t number) override;
+  void forget_savepoint(size_t number) override;
 
   Status commit(bool sync) override;
   void rollback() override;
@@ -113,9 +128,10 @@ class TransactionImpl final : public Transaction {
   void count_writer(uint32_t family_id);
   void keep_extents();  // instead of the writes
   void forget_writes();
-  void read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
-                          std::vector<size_t> *missing, std::vector<rocksdb::PinnableSlice> *values,
-                          std::vector<Status> *statuses);
+  std::vector<size_t> read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
+                                         ReadAt at, std::vector<size_t> *missing,
+                                         std::vector<rocksdb::PinnableSlice> *values,
+                                         std::vector<Status> *statuses);
 
   // transaction_spill.cc
   Status bound_memory();
@@ -136,6 +152,8 @@ class TransactionImpl final : public Transaction {
   Status write_side(lsm::Side side, bool sync);
   Status commit_with_temp(const std::function<Status()> &commit_main);
   Status prepare_main(std::string_view xid, bool sync);
+  using SectionFiller = std::function<rocksdb::Status(rocksdb::Transaction *)>;
+  Status prepare_section(std::string_view xid, bool sync, const SectionFiller &fill);
   Status restore_temp(const rocksdb::Snapshot *before);
   void set_write_count();
   void finish();  // forgets the writes, releases snapshot and locks

@@ -1,8 +1,6 @@
 // Begins transactions, keeps those that are prepared and have no connection, and finds them again after a
 // restart, with their locks, before anybody else can begin.
 
-#include <rocksdb/write_batch.h>
-
 #include <algorithm>
 
 #include "txn/transaction_impl.h"
@@ -12,7 +10,7 @@ namespace atoll::txn {
 namespace {
 
 // Locks every key that a recovered batch writes. RocksDB's column family ids are lsm's family ids.
-class KeyLocker final : public rocksdb::WriteBatch::Handler {
+class KeyLocker final : public PreparedBatchReader {
  public:
   KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents)
       : table_(table), owner_(owner), extents_(extents) {}
@@ -25,12 +23,6 @@ class KeyLocker final : public rocksdb::WriteBatch::Handler {
   rocksdb::Status SingleDeleteCF(uint32_t family, const rocksdb::Slice &key) override {
     return lock(family, key);
   }
-  rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
-  rocksdb::Status MarkEndPrepare(const rocksdb::Slice &) override { return {}; }
-  rocksdb::Status MarkNoop(bool) override { return {}; }
-  rocksdb::Status MarkCommit(const rocksdb::Slice &) override { return {}; }
-  rocksdb::Status MarkRollback(const rocksdb::Slice &) override { return {}; }
-  void LogData(const rocksdb::Slice &) override {}
 
  private:
   rocksdb::Status lock(uint32_t family, const rocksdb::Slice &key) {

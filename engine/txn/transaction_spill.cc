@@ -4,8 +4,6 @@
 // The marker, a key in the default family, is there exactly while files have been taken in and the prepared
 // transaction they belong to has not ended in the WAL.
 
-#include <rocksdb/write_batch.h>
-
 #include <charconv>
 #include <filesystem>
 
@@ -21,7 +19,7 @@ constexpr std::string_view kMarkerPrefix = "spilled/";
 std::string marker_key(const std::string &name) { return std::string(kMarkerPrefix) + name; }
 
 // Finds the marker that a prepared batch removes.
-class MarkerFinder final : public rocksdb::WriteBatch::Handler {
+class MarkerFinder final : public PreparedBatchReader {
  public:
   const std::string &name() const { return name_; }
   rocksdb::Status PutCF(uint32_t, const rocksdb::Slice &, const rocksdb::Slice &) override { return {}; }
@@ -31,12 +29,6 @@ class MarkerFinder final : public rocksdb::WriteBatch::Handler {
     return {};
   }
   rocksdb::Status SingleDeleteCF(uint32_t, const rocksdb::Slice &) override { return {}; }
-  rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
-  rocksdb::Status MarkEndPrepare(const rocksdb::Slice &) override { return {}; }
-  rocksdb::Status MarkNoop(bool) override { return {}; }
-  rocksdb::Status MarkCommit(const rocksdb::Slice &) override { return {}; }
-  rocksdb::Status MarkRollback(const rocksdb::Slice &) override { return {}; }
-  void LogData(const rocksdb::Slice &) override {}
 
  private:
   std::string name_;
@@ -186,22 +178,10 @@ Status TransactionImpl::commit_spilled(bool sync) {
 Status TransactionImpl::prepare_spilled(std::string_view xid, bool sync) {
   ATOLL_RETURN_IF_ERROR(spill_->save_list());
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
-  rocksdb::WriteOptions options;
-  options.sync = sync;
-  rocksdb::TransactionOptions transaction_options;
-  transaction_options.skip_concurrency_control = true;
-  std::unique_ptr<rocksdb::Transaction> transaction(
-      manager_->database()->db(lsm::Side::kMain)->BeginTransaction(options, transaction_options));
-  if (!transaction->SetName(std::string(xid)).ok()) {
-    return Status(Code::kInvalid, "a prepared transaction with this XA identifier exists");
-  }
-  transaction->DisableIndexing();
-  rocksdb::Status status =
-      transaction->DeleteUntracked(db(lsm::Side::kMain)->DefaultColumnFamily(), marker_key(spill_->name()));
-  if (status.ok()) status = transaction->Prepare();
-  if (!status.ok()) return lsm::from_rocksdb(status);
+  ATOLL_RETURN_IF_ERROR(prepare_section(xid, sync, [this](rocksdb::Transaction *section) {
+    return section->DeleteUntracked(db(lsm::Side::kMain)->DefaultColumnFamily(), marker_key(spill_->name()));
+  }));
   spill_->set_keep(true);
-  two_phase_ = std::move(transaction);
   return Status::Ok();
 }
 
@@ -234,9 +214,12 @@ Status TransactionImpl::take_spilled(const std::string &name) {
       std::make_unique<Spill>(manager_->database(), manager_->database()->spill_directory() + "/" + name);
   spill_->set_keep(true);
   extents_ = std::make_unique<WriteExtents>();
-  lost_ = spill_->load().with("the changes of the prepared transaction '" + xid_ +
-                              "' were on local disk and are gone; start the server once with "
-                              "--tc-heuristic-recover=ROLLBACK");
+  lost_ = spill_->load().with(
+      "its changes were on the local disk of the machine that prepared it and are gone. Start the server "
+      "once "
+      "with --tc-heuristic-recover=ROLLBACK, then without; if the binary log has the transaction, apply it "
+      "again "
+      "from there");
   for (const auto &run : *spill_->runs()) {
     for (const SpilledRun::Part &part : run->parts()) {
       const auto cursor = part.file->cursor();

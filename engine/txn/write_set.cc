@@ -54,17 +54,8 @@ WriteSet::FamilyWrites *WriteSet::find_family(const lsm::Family *family) const {
 
 WriteSet::FamilyWrites *WriteSet::family_writes(lsm::Family *family) {
   if (FamilyWrites *found = find_family(family); found != nullptr) return found;
-  families_.push_back(std::make_unique<FamilyWrites>(family, &arena_));
+  families_.push_back(std::make_unique<FamilyWrites>(family));
   return families_.back().get();
-}
-
-// The first entry >= key.
-WriteSet::Index::iterator WriteSet::position(FamilyWrites *writes, std::string_view key) {
-  if (writes->last != writes->index.end() && writes->last->first < key) {
-    auto after = std::next(writes->last);
-    if (after == writes->index.end() || key <= after->first) return after;
-  }
-  return writes->index.lower_bound(key);
 }
 
 // Without an older version that a savepoint or a cursor needs, the newest one is simply replaced.
@@ -88,28 +79,35 @@ void WriteSet::set_value(OwnWrite *to, const NewWrite &write) {
 
 void WriteSet::write(lsm::Family *family, std::string_view key, const NewWrite &write) {
   FamilyWrites *writes = family_writes(family);
-  auto place = position(writes, key);
-  const bool known = place != writes->index.end() && place->first == key;
+  const KeyIndex::Iterator place = writes->index.lower_bound(key);
+  OwnKey *entry = place != writes->index.end() && place->key == key ? &*place : nullptr;
   ++write_count_;
-  if (known && place->second != nullptr && may_overwrite(*place->second)) {
-    set_value(place->second, write);
+  if (entry != nullptr && entry->newest != nullptr && may_overwrite(*entry->newest)) {
+    set_value(entry->newest, write);
     return;
   }
   OwnWrite *version = new (arena_.allocate(sizeof(OwnWrite), alignof(OwnWrite))) OwnWrite;
   set_value(version, write);
-  if (!known) place = writes->index.emplace_hint(place, arena_.copy(key), nullptr);
-  version->older = place->second;
-  if (place->second == nullptr) ++keys_[family->side() == lsm::Side::kTemp];
-  place->second = version;
-  writes->last = place;
-  if (!savepoints_.empty()) log_.push_back({writes, place});
+  if (entry == nullptr) {
+    entry = new (arena_.allocate(sizeof(OwnKey), alignof(OwnKey))) OwnKey{arena_.copy(key)};
+    writes->index.insert(place, entry);
+  }
+  version->older = entry->newest;
+  if (entry->newest == nullptr) ++keys_[family->side() == lsm::Side::kTemp];
+  entry->newest = version;
+  if (!savepoints_.empty()) log_.push_back({writes, entry});
 }
 
 const OwnWrite *WriteSet::find(const lsm::Family *family, std::string_view key) const {
   const FamilyWrites *writes = find_family(family);
-  if (writes == nullptr) return nullptr;
-  const auto it = writes->index.find(key);
-  return it == writes->index.end() ? nullptr : it->second;
+  const OwnKey *entry = writes == nullptr ? nullptr : writes->index.find(key);
+  return entry == nullptr ? nullptr : entry->newest;
+}
+
+size_t WriteSet::memory_bytes() const {
+  size_t bytes = arena_.bytes() + log_.size() * sizeof(LogEntry);
+  for (const auto &writes : families_) bytes += writes->index.memory_bytes();
+  return bytes;
 }
 
 void WriteSet::forget(lsm::Side side) {
@@ -128,17 +126,15 @@ size_t WriteSet::batch_bytes(lsm::Side side) const {
 }
 
 void WriteSet::set_savepoint() {
-  savepoints_.push_back({log_.size(), write_count_, next_sequence_, arena_.mark()});
+  savepoints_.push_back({log_.size(), write_count_, next_sequence_, arena_.mark(), false});
 }
 
 void WriteSet::undo(const LogEntry &entry) {
-  OwnWrite *&newest = entry.place->second;
+  OwnWrite *&newest = entry.key->newest;
   newest = newest->older;
   if (newest != nullptr) return;
   --keys_[entry.family->family->side() == lsm::Side::kTemp];
-  if (open_cursors_ > 0) return;
-  if (entry.family->last == entry.place) entry.family->last = entry.family->index.end();
-  entry.family->index.erase(entry.place);
+  if (open_cursors_ == 0) entry.family->index.erase(entry.key->key);
 }
 
 void WriteSet::rollback_to_savepoint(size_t number) {
@@ -162,6 +158,17 @@ void WriteSet::rollback_to_savepoint(size_t number) {
 void WriteSet::release_savepoint(size_t number) {
   if (number >= savepoints_.size()) return;
   savepoints_.resize(number);
+  drop_forgotten();
+}
+
+void WriteSet::forget_savepoint(size_t number) {
+  if (number >= savepoints_.size()) return;
+  savepoints_[number].forgotten = true;
+  drop_forgotten();
+}
+
+void WriteSet::drop_forgotten() {
+  while (!savepoints_.empty() && savepoints_.back().forgotten) savepoints_.pop_back();
   if (savepoints_.empty()) log_.clear();
 }
 
@@ -169,7 +176,8 @@ std::shared_ptr<WriteSet> WriteSet::successor() const {
   auto next = std::make_shared<WriteSet>();
   for (const auto &writes : families_) next->add_family(writes->family);
   for (const Savepoint &savepoint : savepoints_) {
-    next->savepoints_.push_back({0, savepoint.write_count, savepoint.sequence, Arena::Mark()});
+    next->savepoints_.push_back(
+        {0, savepoint.write_count, savepoint.sequence, Arena::Mark(), savepoint.forgotten});
   }
   next->write_count_ = write_count_;
   next->next_sequence_ = next_sequence_;
@@ -179,6 +187,7 @@ std::shared_ptr<WriteSet> WriteSet::successor() const {
 std::vector<uint64_t> WriteSet::interval_ends() const {
   std::vector<uint64_t> ends;
   for (const Savepoint &savepoint : savepoints_) {
+    if (savepoint.forgotten) continue;
     if (ends.empty() || ends.back() != savepoint.sequence) ends.push_back(savepoint.sequence);
   }
   ends.push_back(std::numeric_limits<uint64_t>::max());
@@ -196,58 +205,72 @@ WriteCursor::~WriteCursor() {
 }
 
 const OwnWrite *WriteCursor::visible() const {
-  const OwnWrite *write = place_->second;
+  const OwnWrite *write = place_->newest;
   while (write != nullptr && write->sequence >= before_sequence_) write = write->older;
   return write;
 }
 
+void WriteCursor::move_to(KeyIndex::Iterator place) {
+  place_ = place;
+  version_ = writes_->index.version();
+}
+
 void WriteCursor::settle_forward() {
-  for (; place_ != writes_->index.end(); ++place_) {
+  for (current_ = nullptr; place_ != writes_->index.end(); ++place_) {
     current_ = visible();
-    if (current_ != nullptr) return;
+    if (current_ == nullptr) continue;
+    entry_ = &*place_;
+    return;
   }
-  current_ = nullptr;
 }
 
 void WriteCursor::step_back() {
-  while (place_ != writes_->index.begin()) {
+  for (current_ = nullptr; place_ != writes_->index.begin();) {
     --place_;
     current_ = visible();
-    if (current_ != nullptr) return;
+    if (current_ == nullptr) continue;
+    entry_ = &*place_;
+    return;
   }
-  current_ = nullptr;
 }
 
 void WriteCursor::seek(std::string_view key) {
-  place_ = writes_->index.lower_bound(key);
+  move_to(writes_->index.lower_bound(key));
   settle_forward();
 }
 
 void WriteCursor::seek_last(std::string_view key) {
-  place_ = writes_->index.upper_bound(key);
+  move_to(writes_->index.upper_bound(key));
   step_back();
 }
 
 void WriteCursor::seek_before(std::string_view key) {
-  place_ = writes_->index.lower_bound(key);
+  move_to(writes_->index.lower_bound(key));
   step_back();
 }
 
 void WriteCursor::to_first() {
-  place_ = writes_->index.begin();
+  move_to(writes_->index.begin());
   settle_forward();
 }
 
 void WriteCursor::to_last() {
-  place_ = writes_->index.end();
+  move_to(writes_->index.end());
   step_back();
 }
 
+// Entries under an open cursor stay, so its own is there in an index that has changed.
 void WriteCursor::next() {
-  ++place_;
+  if (version_ == writes_->index.version())
+    ++place_;
+  else
+    move_to(writes_->index.upper_bound(entry_->key));
   settle_forward();
 }
 
-void WriteCursor::prev() { step_back(); }
+void WriteCursor::prev() {
+  if (version_ != writes_->index.version()) move_to(writes_->index.lower_bound(entry_->key));
+  step_back();
+}
 
 }  // namespace atoll::txn

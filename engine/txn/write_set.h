@@ -14,13 +14,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <memory_resource>
 #include <string_view>
 #include <vector>
 
 #include "lsm/database.h"
+#include "txn/key_index.h"
 
 namespace rocksdb {
 class WriteBatch;
@@ -75,13 +75,10 @@ struct NewWrite {
 
 class WriteSet {
  public:
-  // The index of one family. An entry with no version left is skipped like an absent one.
-  using Index = std::pmr::map<std::string_view, OwnWrite *>;
   struct FamilyWrites {
-    FamilyWrites(lsm::Family *of, Arena *arena) : family(of), index(arena), last(index.end()) {}
+    explicit FamilyWrites(lsm::Family *of) : family(of) {}
     lsm::Family *family;
-    Index index;
-    Index::iterator last;  // of the last insertion: keys often come in order
+    KeyIndex index;
   };
 
   WriteSet() = default;
@@ -99,11 +96,12 @@ class WriteSet {
 
   bool has_writes(lsm::Side side) const { return keys_[side == lsm::Side::kTemp] > 0; }
   uint64_t write_count() const { return write_count_; }
-  size_t memory_bytes() const { return arena_.bytes() + log_.size() * sizeof(LogEntry); }
+  size_t memory_bytes() const;
 
   void set_savepoint();
   void rollback_to_savepoint(size_t number);  // the savepoint itself stays
   void release_savepoint(size_t number);      // it and all later ones
+  void forget_savepoint(size_t number);       // it alone: later ones keep their numbers
   size_t savepoints() const { return savepoints_.size(); }
   // Writes from this sequence on came after the savepoint.
   uint64_t savepoint_sequence(size_t number) const { return savepoints_[number].sequence; }
@@ -149,20 +147,21 @@ class WriteSet {
  private:
   struct LogEntry {
     FamilyWrites *family;
-    Index::iterator place;
+    OwnKey *key;
   };
   struct Savepoint {
     size_t log_size;
     uint64_t write_count;
     uint64_t sequence;
     Arena::Mark arena;
+    bool forgotten = false;  // stays for the numbers of later ones
   };
 
   FamilyWrites *family_writes(lsm::Family *family);
-  static Index::iterator position(FamilyWrites *writes, std::string_view key);
   bool may_overwrite(const OwnWrite &newest) const;
   void set_value(OwnWrite *to, const NewWrite &write);
   void undo(const LogEntry &entry);
+  void drop_forgotten();
 
   Arena arena_;
   std::vector<std::unique_ptr<FamilyWrites>> families_;
@@ -184,7 +183,7 @@ class WriteCursor {
   WriteCursor &operator=(const WriteCursor &) = delete;
 
   bool valid() const { return current_ != nullptr; }
-  std::string_view key() const { return place_->first; }
+  std::string_view key() const { return entry_->key; }
   const OwnWrite &write() const { return *current_; }
   void seek(std::string_view key);         // the first >= key
   void seek_last(std::string_view key);    // the last <= key
@@ -196,13 +195,16 @@ class WriteCursor {
 
  private:
   const OwnWrite *visible() const;
+  void move_to(KeyIndex::Iterator place);
   void settle_forward();
   void step_back();  // to the last visible entry before place_
 
   std::shared_ptr<WriteSet> set_;
   WriteSet::FamilyWrites *writes_;
   uint64_t before_sequence_;
-  WriteSet::Index::iterator place_;
+  KeyIndex::Iterator place_;  // as of `version_` of the index
+  uint64_t version_ = 0;
+  const OwnKey *entry_ = nullptr;  // at place_
   const OwnWrite *current_ = nullptr;
 };
 
