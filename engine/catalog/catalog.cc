@@ -25,10 +25,9 @@ bool is_copy(std::string_view name) {
 // What a renamed table must remember of its old name.
 std::string former_name(const TableDef &table, std::string_view new_database, std::string_view new_name) {
   if (is_internal(new_name)) return table.name;
-  const std::string_view old_whole = whole_table(table.name), new_whole = whole_table(new_name);
-  const bool partitions = old_whole.size() != table.name.size() && new_whole.size() != new_name.size();
+  const bool partitions = is_partition(table.name) && is_partition(new_name);
   if (!partitions && !table.logical_only) return {};
-  if (old_whole == new_whole && table.database == new_database) return {};
+  if (whole_table(table.name) == whole_table(new_name) && table.database == new_database) return {};
   return name_key(table.database, table.name);
 }
 
@@ -68,6 +67,12 @@ bool SchemaVersion::operator==(const SchemaVersion &other) const {
 }
 
 bool is_internal(std::string_view name) { return name.starts_with("#sql"); }
+
+std::string_view whole_table(std::string_view name) {
+  return name.substr(0, std::min(name.find("#P#"), name.find("#p#")));
+}
+
+bool is_partition(std::string_view name) { return whole_table(name).size() != name.size(); }
 
 std::string qualified_name(std::string_view database, std::string_view name) {
   std::string text("`");
@@ -277,25 +282,37 @@ Status Catalog::finish_interrupted_alters(size_t *put_back) {
   return Status::Ok();
 }
 
+// In one write.
+Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
+  Doomed doomed;
+  rocksdb::WriteBatch batch;
+  for (const TablePtr &table : tables) {
+    for (const RecordKind kind : {RecordKind::kTable, RecordKind::kAutoIncrement, RecordKind::kStatistics})
+      remove(&batch, table_key(kind, table->id));
+    if (!table->own_family && !table->logical_only) doomed.ranges.push_back(table_range(*table));
+  }
+  if (!doomed.ranges.empty()) put_doomed(&batch, &doomed);
+  ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  for (const TablePtr &table : tables) {
+    forget(*table);
+    if (table->own_family) database->drop_family(table->family_id);
+  }
+  if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
+  return Status::Ok();
+}
+
 Status Catalog::drop(std::string_view database, std::string_view name) {
   const std::lock_guard lock(impl_->change_mutex);
   const TablePtr table = impl_->find(database, name);
-  if (!table) return no_such_table(database, name);
-  const bool shared = !table->own_family && !table->logical_only;
-  Doomed doomed;
-  rocksdb::WriteBatch batch;
-  impl_->remove(&batch, table_key(RecordKind::kTable, table->id));
-  impl_->remove(&batch, table_key(RecordKind::kAutoIncrement, table->id));
-  impl_->remove(&batch, table_key(RecordKind::kStatistics, table->id));
-  if (shared) {
-    doomed.ranges.push_back(table_range(*table));
-    impl_->put_doomed(&batch, &doomed);
-  }
-  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  impl_->forget(*table);
-  if (table->own_family) impl_->database->drop_family(table->family_id);
-  if (shared) impl_->pending.push_back(std::move(doomed));
-  return Status::Ok();
+  return table ? impl_->drop({table}) : no_such_table(database, name);
+}
+
+Status Catalog::drop_partitioned(std::string_view database, std::string_view whole) {
+  const std::lock_guard lock(impl_->change_mutex);
+  std::vector<TablePtr> tables;
+  for (const TablePtr &table : list(database))
+    if (whole_table(table->name) == whole) tables.push_back(table);
+  return tables.empty() ? no_such_table(database, whole) : impl_->drop(tables);
 }
 
 Status Catalog::truncate(std::string_view database, std::string_view name, TablePtr *out) {

@@ -100,6 +100,10 @@ struct SideFile {
 // True for names the server makes for itself while altering ("#sql-...").
 bool is_internal(std::string_view name);
 
+// The table's name, of a partition ("t#P#p0") that of its whole table. Works on paths as well.
+std::string_view whole_table(std::string_view name);
+bool is_partition(std::string_view name);
+
 class Catalog {
  public:
   // Loads everything. Drops half-built indexes and reconciles families. Errors: kCorruption.
@@ -127,6 +131,8 @@ class Catalog {
   // Removes the row; one synced write. The rows' space is reclaimed by reclaim().
   // Errors: kNotFound, and as create().
   Status drop(std::string_view database, std::string_view name);
+  // As drop(), of a partitioned table with all its partitions, in one write: no crash leaves some of them.
+  Status drop_partitioned(std::string_view database, std::string_view whole);
   // New empty data under the same name: new prefix or family, same definition. *out: the new definition.
   Status truncate(std::string_view database, std::string_view name, TablePtr *out);
   // Gives a table that lives in the shared family (and is still empty) a family of its own.

@@ -71,6 +71,36 @@ TEST_F(CatalogCreateCrashTest, a_crash_in_create_leaves_the_table_or_nothing) {
   }
 }
 
+TEST_F(CatalogCreateCrashTest, a_crash_in_the_drop_of_a_partitioned_table_leaves_all_or_none_of_it) {
+  bool crashed = true;
+  int cut = 0;
+  for (; crashed; ++cut) {
+    ASSERT_LT(cut, 50);
+    crashed = false;
+    const std::string name = "t" + std::to_string(cut);
+    const std::vector<std::string> all = {name, name + "#P#p0", name + "#P#p1#SP#s0", name + "#P#p2"};
+    for (const std::string &one : all) fill(create(one, one.ends_with("p2")));
+    const TableDef other = create("other" + std::to_string(cut));
+    database_->crash_before_step(cut);
+    try {
+      ASSERT_TRUE(catalog_->drop_partitioned("d", name).ok());
+    } catch (const Crash &) {
+      crashed = true;
+    }
+    database_->crash_before_step(-1);
+    reopen();
+    check_whole();
+    const bool there = catalog_->find("d", name) != nullptr;
+    for (const std::string &one : all) EXPECT_EQ(catalog_->find("d", one) != nullptr, there) << one;
+    EXPECT_NE(catalog_->find("d", other.name), nullptr);
+    EXPECT_TRUE(crashed || !there);
+    if (!there) {
+      EXPECT_EQ(catalog_->drop_partitioned("d", name).code(), Code::kNotFound);
+    }
+  }
+  EXPECT_GT(cut, 1);
+}
+
 Status drop(Catalog *catalog, const TableDef &table) {
   ATOLL_RETURN_IF_ERROR(catalog->drop(table.database, table.name));
   return catalog->reclaim();

@@ -6,7 +6,6 @@
 
 #include <rocksdb/write_batch.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -26,11 +25,6 @@ std::string qualified_name(std::string_view database, std::string_view name);
 inline std::string name_key(std::string_view database, std::string_view name) {
   std::string key(database);
   return key.append(1, '/').append(name);
-}
-
-// The table of which `name` is a partition; other names come back as they are.
-inline std::string_view whole_table(std::string_view name) {
-  return name.substr(0, std::min(name.find("#P#"), name.find("#p#")));
 }
 
 struct Catalog::Impl {
@@ -63,6 +57,7 @@ struct Catalog::Impl {
   TablePtr install(const TableDef &table, const TablePtr &former);
   void forget(const TableDef &table);
   Status store_new(TableDef *def, lsm::Family *family, bool own);
+  Status drop(const std::vector<TablePtr> &tables);
   Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out);
 
   // catalog_open.cc

@@ -148,16 +148,14 @@ Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
 // cut off, its DDL log cannot put the partitions back: it finds their names by the whole's.
 void Catalog::Impl::put_back_partitions(rocksdb::WriteBatch *batch) {
   for (auto &[id, table] : by_id) {
-    const std::string_view whole = whole_table(table->name);
-    if (whole == table->name || table->former_name.empty()) continue;
-    if (by_name.contains(name_key(table->database, whole))) continue;
+    if (!is_partition(table->name) || table->former_name.empty()) continue;
+    if (by_name.contains(name_key(table->database, whole_table(table->name)))) continue;
     TableDef back = *table;
     const size_t slash = table->former_name.find('/');
     if (slash != std::string::npos) back.database = table->former_name.substr(0, slash);
     back.name = table->former_name.substr(slash == std::string::npos ? 0 : slash + 1);
     back.former_name.clear();
-    const std::string_view former_whole = whole_table(back.name);
-    if (former_whole == back.name || !by_name.contains(name_key(back.database, former_whole)) ||
+    if (!is_partition(back.name) || !by_name.contains(name_key(back.database, whole_table(back.name))) ||
         by_name.contains(name_key(back.database, back.name)))
       continue;
     put_table(batch, back);
