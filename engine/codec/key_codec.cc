@@ -119,8 +119,8 @@ void KeyCodec::plan_text(const KeyPart &part, Plan *plan) {
 
 void KeyCodec::append_start(uint32_t prefix, std::string *out) const {
   uint8_t start[kKeyStartLength];
-  store_be_bytes(start, prefix, 4);
-  store_be_bytes(start + 4, ordinal_, 2);
+  store_be_bytes(start, prefix, kKeyPrefixLength);
+  store_be_bytes(start + kKeyPrefixLength, ordinal_, kKeyStartLength - kKeyPrefixLength);
   out->append(reinterpret_cast<const char *>(start), sizeof start);
 }
 

@@ -167,7 +167,8 @@ class KeyCodec {
   std::vector<Plan> plans_;  // one for each part
 };
 
-inline constexpr size_t kKeyStartLength = 6;  // prefix (4) + ordinal (2)
+inline constexpr size_t kKeyPrefixLength = 4;                    // of the table
+inline constexpr size_t kKeyStartLength = kKeyPrefixLength + 2;  // and the ordinal
 
 // The smallest key greater than every key that starts with `key`; empty = no such key (all 0xFF).
 std::string key_after_prefix(std::string_view key);

@@ -127,11 +127,14 @@ RowLayout RowCodec::layout_of(uint32_t version, const std::vector<PastColumn> &s
   uint32_t fixed_at = layout.start_length + static_cast<uint32_t>((nullable_count + 7) / 8);
   uint32_t null_bit = 0;
   for (const PastColumn &past : stored) {
+    uint64_t bytes_max = past.length;
     const uint32_t position = is_variable(past.kind) ? layout.variable_count++ : fixed_at;
     if (!is_variable(past.kind)) fixed_at += past.length;
     const uint32_t bit = past.nullable ? null_bit++ : 0;
     for (size_t i = 0; i < columns_.size(); ++i) {
       if (columns_[i].id != past.id) continue;
+      if (columns_[i].kind == ColumnKind::kBlob && past.kind == ColumnKind::kBlob)
+        bytes_max = (uint64_t{1} << (8 * columns_[i].length_bytes)) - 1;  // a column only ever grows
       RowSlot &slot = layout.slots[i];
       const bool fits = is_variable(past.kind) == is_variable(columns_[i].kind) &&
                         (is_variable(past.kind) || past.length == columns_[i].length);
@@ -142,6 +145,7 @@ RowLayout RowCodec::layout_of(uint32_t version, const std::vector<PastColumn> &s
         slot.packed_null_mask = static_cast<uint8_t>(1 << bit % 8);
       }
     }
+    layout.bytes_max += bytes_max;
   }
   layout.offsets_at = fixed_at;
   return layout;
@@ -177,14 +181,9 @@ size_t RowCodec::variable_bytes_max(const uint8_t *record) const noexcept {
   return bytes;
 }
 
-void RowCodec::pack(const uint8_t *record, std::string *out) const {
+// Header, nulls and fixed columns, into zeros.
+void RowCodec::pack_fixed(const uint8_t *record, bool wide, uint8_t *start) const {
   const RowLayout &layout = current_;
-  const size_t variable_max = variable_bytes_max(record);
-  const bool wide = variable_max > UINT16_MAX;
-  const size_t old_length = out->size();
-  out->resize(old_length + layout.offsets_end(wide) + variable_max);  // zero-fills: no NULL, no value
-
-  uint8_t *start = reinterpret_cast<uint8_t *>(out->data()) + old_length;
   std::memcpy(start, layout.start, layout.start_length);
   if (wide) start[0] = kWideOffsets;
   for (const RowRun &run : layout.runs)
@@ -196,14 +195,19 @@ void RowCodec::pack(const uint8_t *record, std::string *out) const {
     else if (slot.action == SlotAction::kCopy)
       copy_bytes(start + slot.position, record + slot.record_offset, slot.length);
   }
-  uint8_t *offset = start + layout.offsets_at;
-  uint8_t *const variable = start + layout.offsets_end(wide);
+}
+
+// Offsets of the variable columns; calls take(bytes) for each that is not NULL. Returns their length.
+template <typename Take>
+inline uint32_t RowCodec::pack_variable(const uint8_t *record, bool wide, uint8_t *start,
+                                        const Take &take) const {
+  uint8_t *offset = start + current_.offsets_at;
   uint32_t length = 0;
-  for (uint32_t i : layout.variable) {
+  for (uint32_t i : current_.variable) {
     const Column &column = columns_[i];
     if (!is_null(column, record)) {
       const std::string_view bytes = column_bytes(column, record);
-      copy_bytes(variable + length, as_bytes(bytes), bytes.size());
+      take(bytes, length);
       length += static_cast<uint32_t>(bytes.size());
     }
     if (wide)
@@ -212,7 +216,44 @@ void RowCodec::pack(const uint8_t *record, std::string *out) const {
       store_le<uint16_t>(offset, static_cast<uint16_t>(length));
     offset += wide ? 4 : 2;
   }
-  out->resize(static_cast<size_t>(variable - start) + old_length + length);
+  return length;
+}
+
+void RowCodec::pack(const uint8_t *record, std::string *out) const {
+  const size_t variable_max = variable_bytes_max(record);
+  const bool wide = variable_max > UINT16_MAX;
+  const size_t old_length = out->size();
+  const size_t head_length = current_.offsets_end(wide);
+  out->resize(old_length + head_length + variable_max);  // zero-fills: no NULL, no value
+
+  uint8_t *start = reinterpret_cast<uint8_t *>(out->data()) + old_length;
+  pack_fixed(record, wide, start);
+  uint8_t *const variable = start + head_length;
+  const uint32_t length =
+      pack_variable(record, wide, start, [variable](std::string_view bytes, uint32_t position) {
+        copy_bytes(variable + position, as_bytes(bytes), bytes.size());
+      });
+  out->resize(old_length + head_length + length);
+}
+
+void RowCodec::pack_in_parts(const uint8_t *record, std::string *head,
+                             std::vector<std::string_view> *variable) const {
+  const bool wide = variable_bytes_max(record) > UINT16_MAX;
+  head->assign(current_.offsets_end(wide), '\0');
+  variable->clear();
+  uint8_t *start = reinterpret_cast<uint8_t *>(head->data());
+  pack_fixed(record, wide, start);
+  pack_variable(record, wide, start,
+                [variable](std::string_view bytes, uint32_t) { variable->push_back(bytes); });
+}
+
+bool RowCodec::may_exceed(size_t bytes) const {
+  const auto exceeds = [bytes](const RowLayout &layout) { return layout.bytes_max > bytes; };
+  return exceeds(current_) || std::any_of(past_.begin(), past_.end(), exceeds);
+}
+
+bool RowCodec::exceeds(const uint8_t *record, size_t bytes) const {
+  return variable_bytes_max(record) > bytes;
 }
 
 const RowLayout *RowCodec::layout_for(uint32_t version) const noexcept {

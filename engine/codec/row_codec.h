@@ -84,6 +84,14 @@ class RowCodec {
   // Appends the packed row to `out`.
   void pack(const uint8_t *record, std::string *out) const;
 
+  // The same bytes in parts: `head`, then all of `variable`, which points into the record and what it points
+  // to.
+  void pack_in_parts(const uint8_t *record, std::string *head, std::vector<std::string_view> *variable) const;
+  // Whether a row of this table, of whatever version, may have more than `bytes` bytes in its columns.
+  bool may_exceed(size_t bytes) const;
+  // Whether the variable columns of this row have more.
+  bool exceeds(const uint8_t *record, size_t bytes) const;
+
   // Writes the wanted columns (by index; nullptr = all) and their null bits into `record`. Blob columns
   // point into `packed`, which the caller keeps alive, or into this codec (defaults). Errors: kCorruption,
   // kBug (the catalog lacks a default or the past form of a column).
@@ -108,6 +116,9 @@ class RowCodec {
   Code unpack_default(size_t index, uint8_t *record) const noexcept;
   Code find_default(size_t index, PackedValue *out) const noexcept;
   size_t variable_bytes_max(const uint8_t *record) const noexcept;
+  void pack_fixed(const uint8_t *record, bool wide, uint8_t *start) const;
+  template <typename Take>
+  uint32_t pack_variable(const uint8_t *record, bool wide, uint8_t *start, const Take &take) const;
 
   std::vector<Column> columns_;
   std::vector<std::optional<ColumnDefault>> defaults_;  // by column

@@ -46,6 +46,7 @@ struct RowLayout {
   uint32_t start_length = 0;
   uint32_t offsets_at = 0;  // bytes from the row's start to the offsets
   uint32_t variable_count = 0;
+  uint64_t bytes_max = 0;      // of all columns
   std::vector<RowSlot> slots;  // one for each current column, in its order
 
   // Current version only.

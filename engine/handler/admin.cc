@@ -1,7 +1,9 @@
 // ha_atoll: ANALYZE, OPTIMIZE, CHECK.
 #include "handler/ha_atoll.h"
 
+#include "codec/large_row.h"
 #include "handler/error_map.h"
+#include "handler/large_rows.h"
 #include "plugin/instance.h"
 
 using atoll::Code;
@@ -47,7 +49,7 @@ int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
 }
 
 int ha_atoll::optimize(THD *thd, HA_CHECK_OPT *options) {
-  const std::string prefix = layout_->primary_index().start.substr(0, 4);
+  const std::string prefix = layout_->primary_index().start.substr(0, atoll::codec::kKeyPrefixLength);
   const std::string end = atoll::codec::key_after_prefix(prefix);
   const Status status = atoll::plugin::instance()->database->compact(layout_->family(), prefix, end);
   if (!status.ok()) {
@@ -66,11 +68,13 @@ int ha_atoll::check(THD *thd, HA_CHECK_OPT *) {
   atoll::lsm::Family *family = layout_->family();
   rocksdb::DB *db = atoll::plugin::instance()->database->db(family->side());
   std::vector<uint64_t> expected(layout_->index_count(), 0);
-  uint64_t rows = 0;
+  uint64_t rows = 0, pieces = 0, pieces_found = 0;
   for (; it->Valid(); it->Next(), rows++) {
     if ((rows & 0x3FF) == 0 && thd_killed(thd)) return HA_ADMIN_FAILED;
     const std::string key = it->key().ToString();
-    if (const char *problem = check_row(key, {it->value().data(), it->value().size()}, db)) {
+    atoll::codec::LargeRow large;
+    if (atoll::codec::decode(it->value().ToStringView(), &large).ok()) pieces += large.piece_count();
+    if (const char *problem = check_row(key, it->value().ToStringView(), db)) {
       push_warning_printf(thd, Sql_condition::WARN_LEVEL_ERROR, ER_NOT_KEYFILE, "ATOLL: row %llu: %s",
                           static_cast<ulonglong>(rows), problem);
       return HA_ADMIN_CORRUPT;
@@ -78,6 +82,12 @@ int ha_atoll::check(THD *thd, HA_CHECK_OPT *) {
   }
   if (!it->status().ok()) {
     ah::report(thd, atoll::lsm::from_rocksdb(it->status()));
+    return HA_ADMIN_CORRUPT;
+  }
+  if (!ah::count_row_pieces(*layout_, UINT64_MAX, &pieces_found).ok() || pieces != pieces_found) {
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_ERROR, ER_NOT_KEYFILE,
+                        "ATOLL: there are %llu pieces of large rows, the rows have %llu",
+                        static_cast<ulonglong>(pieces_found), static_cast<ulonglong>(pieces));
     return HA_ADMIN_CORRUPT;
   }
   for (size_t i = 0; i < layout_->index_count(); i++) {
@@ -98,6 +108,9 @@ int ha_atoll::check(THD *thd, HA_CHECK_OPT *) {
 // What is wrong with one row, or nullptr.
 const char *ha_atoll::check_row(const std::string &key, std::string_view row, rocksdb::DB *db) {
   uchar *record = table->record[0];
+  std::string buffer;
+  if (!ah::whole_row_at(*layout_, nullptr, key, row, &buffer, &row).ok())
+    return "its pieces are not those it was stored in";
   if (!layout_->row().unpack(row, nullptr, record).ok()) return "its bytes cannot be decoded";
   if (!layout_->hidden_primary()) {
     layout_->primary_key(record, 0, &primary_key_);

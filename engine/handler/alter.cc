@@ -17,6 +17,7 @@
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/index_build.h"
+#include "handler/large_rows.h"
 #include "handler/online_index_build.h"
 #include "handler/online_rekey.h"
 #include "handler/table_name.h"
@@ -62,7 +63,7 @@ struct Announced {
 } announced;
 
 std::string announced_key(const std::string &database, const std::string &table) {
-  return database + "/" + ah::whole_table(table);
+  return (database + "/").append(ah::whole_table(table));
 }
 
 // Takes the image out; empty: none was announced.
@@ -128,6 +129,9 @@ Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online
     building.indexes.back().building = true;
   }
   if (context->altered.rekeyed) {
+    uint64_t pieces = 0;
+    ATOLL_RETURN_IF_ERROR(ah::count_row_pieces(*layout_, 1, &pieces));
+    if (pieces != 0) return Status(Code::kInvalid, ah::kPiecesHinderRekey);
     context->rekey = rekey_source(*layout_, context->altered.claims_ordinal);
     building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
   }
@@ -202,8 +206,8 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
 namespace {
 
 // All rows have been written anew, in the present version.
-void forget_former_rows(catalog::TableDef *def) {
-  def->readable_from.number = AlterContext::main()->GetLatestSequenceNumber();
+void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
+  def->readable_from.number = readable_from;
   def->versions.erase(def->versions.begin(), def->versions.end() - 1);
   def->defaults.clear();
 }
@@ -221,10 +225,10 @@ bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered)
     if (status.code() == Code::kDuplicate) context->online->show_duplicate(altered->record[0]);
     if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
   }
+  const uint64_t readable_from = AlterContext::main()->GetLatestSequenceNumber();
   for (catalog::IndexDef &index : context->altered.def.indexes)
-    if (index.ordinal >= context->before->next_ordinal)
-      index.readable_from = AlterContext::main()->GetLatestSequenceNumber();
-  if (context->rekey) forget_former_rows(&context->altered.def);
+    if (index.ordinal >= context->before->next_ordinal) index.readable_from = readable_from;
+  if (context->rekey) forget_former_rows(&context->altered.def, readable_from);
   return false;
 }
 

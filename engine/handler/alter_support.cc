@@ -1,9 +1,8 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
-//   in place  indexes are built from the rows, or all of the table in the order of another primary key;
-//   others
-//             may write meanwhile (online_build.h), unless columns change in the same statement or what is
-//             built has an index on a virtual column
+//   in place  indexes are built from the rows, or all of the table in the order of another primary key.
+//             Others may write meanwhile (online_build.h), unless columns change in the same statement or
+//             what is built has an index on a virtual column
 //   copy      the server makes a new table and fills it (bulk_copy.h)
 #include "handler/ha_atoll.h"
 
@@ -11,6 +10,7 @@
 
 #include "handler/alter_definition.h"
 #include "handler/field_map.h"
+#include "handler/large_rows.h"
 
 namespace ah = atoll::handler;
 namespace catalog = atoll::catalog;
@@ -27,9 +27,10 @@ constexpr alter_table_operations kColumns = ALTER_ADD_STORED_BASE_COLUMN | ALTER
 constexpr alter_table_operations kVirtualColumns = ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN |
                                                    ALTER_VIRTUAL_COLUMN_ORDER | ALTER_VIRTUAL_GCOL_EXPR;
 constexpr alter_table_operations kAddIndex = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
-constexpr size_t kOrdinalsMax = UINT16_MAX;  // for the indexes of a table, ever
 constexpr alter_table_operations kPrimaryKey = ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
 constexpr alter_table_operations kDropIndex = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
+
+constexpr size_t kOrdinalsMax = UINT16_MAX;  // for the indexes of a table, ever
 
 std::string_view primary_name(const TABLE *table) {
   if (table->s->primary_key == MAX_KEY) return {};
@@ -215,6 +216,11 @@ enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *alte
   }
   const bool rekeys = ah::changes_primary_key(primary_name(table), altered, info);
   if ((info->handler_flags & kAddIndex) == 0 && !rekeys) return HA_ALTER_INPLACE_INSTANT;
+  uint64_t pieces = 0;
+  if (rekeys && (!ah::count_row_pieces(*layout_, 1, &pieces).ok() || pieces != 0)) {
+    info->unsupported_reason = ah::kPiecesHinderRekey;
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
   const bool has_virtual = builds_virtual_key(altered, info, rekeys);
   if ((info->handler_flags & (kColumns | kVirtualColumns)) == 0 && same_records(table, altered) &&
       !has_virtual)

@@ -70,13 +70,13 @@ void BulkCopy::open_streams() {
   const bool hidden = layout_->hidden_primary();
   streams_[0] = load_->add_stream(
       hidden, [](std::string_view key) { return key.size(); },
-      hidden ? lsm::StreamKind::kNumberedRows : lsm::StreamKind::kRows);
+      hidden ? lsm::StreamKind::kKnown : lsm::StreamKind::kSought);
   for (size_t i = 0; i < layout_->index_count(); i++) {
     if (static_cast<int>(i) == layout_->primary()) continue;
     lsm::BulkLoad::UniqueLength length;
     if (layout_->index(i).unique)
       length = [this, i](std::string_view key) { return layout_->unique_length(i, key); };
-    streams_[1 + i] = load_->add_stream(false, length, lsm::StreamKind::kIndexEntries);
+    streams_[1 + i] = load_->add_stream(false, length, lsm::StreamKind::kKnown);
   }
 }
 

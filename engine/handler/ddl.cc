@@ -112,11 +112,13 @@ Status rename_each_partition(const ah::TableName &source, const ah::TableName &t
   return Status::Ok();
 }
 
-Status drop_each_partition(const ah::TableName &name, const char *path) {
-  for (const std::string &partition : partitions_of(name))
-    ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->drop(name.database, partition));
-  (void)unlink((std::string(path) + ".par").c_str());
-  return Status::Ok();
+// Whether the server drops the partition because it drops the whole table. It takes away the .par file first,
+// which lists the partitions, and then these one by one: cut off in between, it can neither finish nor undo.
+bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
+  if (!ah::is_partition(name.table)) return false;
+  if (ah::is_internal(name.table)) return true;
+  const enum_sql_command command = thd->lex->sql_command;
+  return command == SQLCOM_DROP_TABLE || command == SQLCOM_DROP_DB || command == SQLCOM_CREATE_TABLE;
 }
 
 // EXCHANGE PARTITION makes a table a partition, which has no definition of its own, and a partition a table:
@@ -200,8 +202,12 @@ int ha_atoll::delete_table(const char *name) {
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   const catalog::TablePtr def = all->find(parsed.database, parsed.table);
   if (def && ah::refuse_for_prepared_writers(*def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
-  Status status = all->drop(parsed.database, parsed.table);
-  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  const bool is_whole_dropped = is_dropped_with_its_table(ha_thd(), parsed);
+  Status status = is_whole_dropped
+                      ? all->drop_partitioned(parsed.database, catalog::whole_table(parsed.table))
+                      : all->drop(parsed.database, parsed.table);
+  // With the table's first partition the others have gone.
+  if (status.code() == Code::kNotFound) return is_whole_dropped ? 0 : HA_ERR_NO_SUCH_TABLE;
   if (status.ok()) status = atoll::plugin::after_ddl();
   return status.ok() ? 0 : fail(status);
 }
@@ -291,8 +297,10 @@ int drop_table(handlerton *, const char *path) {
     return HA_ERR_NO_SUCH_TABLE;
   if (Status status = atoll::plugin::may_write(); !status.ok()) return ah::report(current_thd, status);
   if (any_has_prepared_writers(parsed, *def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
-  Status status = def->logical_only ? drop_each_partition(parsed, path) : Status::Ok();
-  if (status.ok()) status = atoll::plugin::instance()->catalog->drop(parsed.database, parsed.table);
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  Status status = def->logical_only ? all->drop_partitioned(parsed.database, parsed.table)
+                                    : all->drop(parsed.database, parsed.table);
+  if (status.ok() && def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
   if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
   if (status.ok()) status = atoll::plugin::after_ddl();
   return ah::report(current_thd, status);

@@ -132,7 +132,7 @@ namespace atoll::handler {
 
 Status note_partitioned_frm(const char *partition_path, std::string frm) {
   catalog::Catalog *all = plugin::instance()->catalog.get();
-  const std::string path = whole_table(partition_path);
+  const std::string path(whole_table(partition_path));
   const TableName name = parse_table_name(path.c_str());
   if (is_internal(name.table) && !all->find(name.database, name.table))
     ATOLL_RETURN_IF_ERROR(store_partitioned(path.c_str(), nullptr));

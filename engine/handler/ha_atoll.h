@@ -142,7 +142,7 @@ class ha_atoll final : public handler {
 
   // reading
   void choose_columns();
-  bool entries_suffice() const;
+  void choose_entries();
   bool locking() const { return lock_ != atoll::handler::RowLock::kNone; }
   atoll::txn::ReadAt read_at() const;
   void open_cursor(const std::string &start, const std::string &end, bool for_scan);
@@ -160,7 +160,10 @@ class ha_atoll final : public handler {
   bool batching() const;
   bool may_stop_early() const;
   size_t primary_parts_given(const KEY &key, size_t count) const;
+  int add_to_batch();
+  int gather_batch(bool forward);
   int read_batch(uchar *record, bool forward);
+  atoll::Status batch_row(size_t i);
   int next_from_batch(uchar *record);
   int fetch_row(const std::string &primary_key, uchar *record, bool *found);
   int lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row, uchar *record,
@@ -174,7 +177,8 @@ class ha_atoll final : public handler {
   int unpack_row(std::string_view packed, uchar *record);
   int decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record);
   int check_pushed_index_condition();
-  bool passes_predicate(std::string_view packed, int *error);
+  bool passes_predicate(const std::string &primary_key, std::string_view packed, int *error);
+  Status whole_row(const std::string &primary_key, std::string_view *stored, std::string *buffer);
   int read_by_primary_key(uchar *record, const std::string &key);
   bool killed();
   void search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used);
@@ -203,6 +207,11 @@ class ha_atoll final : public handler {
   Status write_new_row(const uchar *record);
   Status update_existing_row(const uchar *old_record, const uchar *new_record);
   Status remove_row(const uchar *record);
+  bool goes_in_pieces(const uchar *record) const;
+  bool are_same_large_row(const uchar *a, const uchar *b) const;
+  Status put_row(const uchar *record, const std::string &primary_key, bool in_pieces, bool is_new);
+  Status pack_old_row(const uchar *record, const std::string &primary_key);
+  Status remove_pieces(const std::string &primary_key, uint64_t from);
   Status remove_entries_of(std::string_view row, const std::string &primary_key);
   Status remove_snapshot_entries(const std::string &primary_key, std::string_view current_row);
   Status put_secondary_entries(const uchar *record, const std::string &primary_key);
@@ -286,6 +295,7 @@ class ha_atoll final : public handler {
   std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
   std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
   bool snapshot_differs_ = false;
+  uint64_t old_pieces_ = 0;  // of the row being changed, as it was
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;
   std::string primary_key_, old_primary_key_;
   std::unique_ptr<atoll::handler::BulkCopy> bulk_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "handler/large_rows.h"
 #include "handler/parallel_scan.h"
 #include "plugin/instance.h"
 
@@ -35,17 +36,17 @@ std::vector<Field *> IndexBuild::virtual_parts() const {
 
 void IndexBuild::open_streams() {
   for (const size_t i : indexes_) {
+    if (is_primary(i)) {
+      rows_stream_ = load_->add_stream(false, [](std::string_view key) { return key.size(); });
+      streams_.push_back(rows_stream_);
+      continue;
+    }
     lsm::BulkLoad::UniqueLength length;
     if (layout_.index(i).unique)
       length = [this, i](std::string_view key) { return layout_.unique_length(i, key); };
-    if (is_primary(i)) {
-      streams_.push_back(load_->add_stream(false, [](std::string_view key) { return key.size(); }));
-      rows_stream_ = streams_.back();
-      continue;
-    }
-    streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kIndexEntries));
+    streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kKnown));
   }
-  if (rekey_ != nullptr) claims_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kIndexEntries);
+  if (rekey_ != nullptr) claims_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kKnown);
 }
 
 // The row under its new key, and the claim to that key.
@@ -59,6 +60,7 @@ Status IndexBuild::add_rekeyed(const uint8_t *record, std::string_view old_key) 
 
 Status IndexBuild::add_row(std::string_view key, std::string_view row) {
   uint8_t *record = virtual_parts_.empty() ? record_.data() : altered_->record[0];
+  ATOLL_RETURN_IF_ERROR(whole_row_at(layout_, snapshot_, key, row, &large_row_, &row));
   ATOLL_RETURN_IF_ERROR(layout_.row().unpack(row, nullptr, record));
   for (Field *field : virtual_parts_)
     if (altered_->update_virtual_field(field, false) != 0)

@@ -44,12 +44,12 @@ class IndexBuild {
   lsm::Database *database_;
   std::vector<size_t> indexes_;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;  // of the load, by position in indexes_
-  size_t claims_stream_ = 0;     // of the load, if the primary key changes
-  size_t rows_stream_ = 0;
+  std::vector<size_t> streams_;               // of the load, by position in indexes_
+  size_t claims_stream_ = 0;                  // of the load, if the primary key changes
+  size_t rows_stream_ = 0;                    // likewise
   const std::vector<Field *> virtual_parts_;  // of the indexes; their values are computed in `altered`
   std::vector<uint8_t> record_;
-  std::string entry_key_, entry_value_, primary_key_;
+  std::string entry_key_, entry_value_, primary_key_, large_row_;
   size_t duplicate_index_ = MAX_KEY;
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "codec/large_row.h"
 #include "handler/error_map.h"
 #include "plugin/instance.h"
 
@@ -18,16 +19,18 @@ namespace txn = atoll::txn;
 int ha_atoll::index_init(uint index, bool) {
   active_index = index;
   choose_columns();
-  entries_suffice_ = entries_suffice();
+  choose_entries();
   batch_.restart();
   cursor_positioned_ = false;
   cursor_prefix_.clear();
   return 0;
 }
 
+// A row found by a unique key and constants is used until the statement ends, though its index read ends
+// here.
 int ha_atoll::index_end() {
   close_cursor();
-  batch_.restart();
+  batch_.keep_last();
   active_index = MAX_KEY;
   in_range_check_pushed_down = false;
   return 0;
@@ -45,13 +48,15 @@ void ha_atoll::choose_columns() {
   }
 }
 
-// Partitions are merged by all columns of the index. Of one that the index has a prefix of, the query needs
-// nothing when the server asks for entries only, but the merge does.
-bool ha_atoll::entries_suffice() const {
-  if (!keyread_ || active_index == MAX_KEY) return false;
+// The server asks for entries only when the query needs no more than they have, but of the columns that they
+// hold a prefix of it still uses those in the read set: the ends of a range are compared with them,
+// partitions are merged by them. Rows are read then, with the columns that virtual ones are computed from.
+void ha_atoll::choose_entries() {
+  entries_suffice_ = keyread_ && active_index != MAX_KEY;
+  if (!entries_suffice_) return;
   for (const uint field : layout_->index(active_index).cut_fields)
-    if (bitmap_is_set(table->read_set, field)) return false;
-  return true;
+    if (bitmap_is_set(table->read_set, field)) entries_suffice_ = false;
+  if (!entries_suffice_) want_all_columns_ = true;
 }
 
 void ha_atoll::open_cursor(const std::string &start, const std::string &end, bool for_scan) {
@@ -198,13 +203,6 @@ void ha_atoll::leave_prefix() {
   batch_.ended = false;
 }
 
-// A statement that may not want all rows that match: then it is not worth reading many ahead.
-bool ha_atoll::may_stop_early() const {
-  LEX *lex = ha_thd()->lex;
-  SELECT_LEX *select = lex->current_select;
-  return select == nullptr || select->master_unit()->item != nullptr || select->limit_params.explicit_limit;
-}
-
 bool ha_atoll::is_newer_than_snapshot(uint64_t readable_from) {
   if (readable_from == 0) return false;
   const rocksdb::Snapshot *snapshot = transaction()->snapshot(layout_->family()->side());
@@ -223,7 +221,7 @@ int ha_atoll::begin_reading() {
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
-  batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsFirst);
+  batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsMax);
   if (int error = begin_reading()) return error;
   // So does an index built since then; rows found by it with locks are the newest.
   if (!locking() && is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;
@@ -288,13 +286,6 @@ int ha_atoll::step(uchar *record, bool forward) {
   return accept_current(record, forward);
 }
 
-// A plain read through a secondary index that must look up rows goes by batches. After a batch the cursor
-// stands on the first entry not in it.
-bool ha_atoll::batching() const {
-  return !locking() && active_index != MAX_KEY && static_cast<int>(active_index) != layout_->primary() &&
-         !entries_suffice_;
-}
-
 int ha_atoll::accept_current(uchar *record, bool forward) {
   if (batching()) return read_batch(record, forward);
   const bool primary = active_index == MAX_KEY || static_cast<int>(active_index) == layout_->primary();
@@ -319,7 +310,9 @@ int ha_atoll::accept_primary_entry(uchar *record, bool *accepted) {
   const rocksdb::Slice value = cursor_->value();
   const std::string_view packed(value.data(), value.size());
   // Under range locks a row that does not match is locked too, lest it be changed into one that does.
-  if (predicate_ && !protects_ranges() && !passes_predicate(packed, &error)) return error;
+  // So is one in pieces, which may only be read under its lock.
+  const bool lock_first = protects_ranges() || (locking() && atoll::codec::is_large_row(packed));
+  if (predicate_ && !lock_first && !passes_predicate(current_key_, packed, &error)) return error;
   current_primary_key_ = current_key_;
   if (locking()) return lock_and_fetch(current_primary_key_, packed, true, record, accepted);
   *accepted = true;
@@ -382,7 +375,15 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
   }
   if (!status.ok()) return fail(status);
   int error = 0;
-  if (predicate_ && !passes_predicate({row_slice_.data(), row_slice_.size()}, &error)) {
+  if (semi_consistent_ == SemiConsistent::kReturned &&
+      atoll::codec::is_large_row(row_slice_.ToStringView())) {
+    // Read without its lock, the pieces might be those of two versions.
+    semi_consistent_ = SemiConsistent::kAllowed;
+    bool waited = false;
+    if (Status locked = lock_row(primary_key, lock_, &waited); !locked.ok()) return fail(locked);
+    return fetch_row(primary_key, record, found);
+  }
+  if (predicate_ && !passes_predicate(primary_key, row_slice_.ToStringView(), &error)) {
     *found = false;
     return error;
   }
@@ -405,79 +406,6 @@ int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
   if (found) return 0;
   if (locking() && row_is_absent_) leave_absent_key(key);
   return HA_ERR_KEY_NOT_FOUND;
-}
-
-// Gathers entries under the cursor, looks up their rows in one go, and delivers the first.
-int ha_atoll::read_batch(uchar *record, bool forward) {
-  batch_forward_ = forward;
-  batch_started_ = true;
-  for (;;) {
-    batch_.clear();
-    for (; cursor_->Valid() && batch_.entry_keys.size() < batch_.want;
-         forward ? cursor_->Next() : cursor_->Prev()) {
-      if (!cursor_prefix_.empty() && !cursor_->key().starts_with(cursor_prefix_)) {
-        batch_.ended = true;
-        break;
-      }
-      if (killed()) return HA_ERR_ABORTED_BY_USER;
-      const std::string_view key(cursor_->key().data(), cursor_->key().size());
-      if (pushed_idx_cond != nullptr) {
-        if (int error =
-                decode_entry(key, {cursor_->value().data(), cursor_->value().size()}, table->record[0]))
-          return error;
-        const int verdict = check_pushed_index_condition();
-        if (verdict == HA_ERR_KEY_NOT_FOUND) continue;
-        if (verdict == HA_ERR_END_OF_FILE) {
-          batch_.ended = true;
-          break;
-        }
-        if (verdict) return verdict;
-      }
-      std::string primary_key;
-      if (Status status = layout_->primary_of_entry(active_index, key, &primary_key); !status.ok())
-        return fail(status);
-      batch_.entry_keys.emplace_back(key);
-      batch_.primary_keys.push_back(std::move(primary_key));
-    }
-    if (!cursor_->Valid()) {
-      if (!cursor_->status().ok()) return fail(atoll::lsm::from_rocksdb(cursor_->status()));
-      batch_.ended = true;
-    }
-    if (batch_.entry_keys.empty()) return HA_ERR_END_OF_FILE;
-    std::vector<rocksdb::Slice> keys(batch_.primary_keys.begin(), batch_.primary_keys.end());
-    transaction()->multi_get(layout_->family(), keys, read_at(), &batch_.rows, &batch_.statuses);
-    batch_.grow();
-    const int error = next_from_batch(record);
-    if (error != HA_ERR_KEY_NOT_FOUND) return error;
-    if (batch_.ended) return HA_ERR_END_OF_FILE;
-  }
-}
-
-// The next row of the batch that is there and passes. HA_ERR_KEY_NOT_FOUND: none left in the batch (only seen
-// by read_batch, which then gathers more; here the cursor is asked for more as well).
-int ha_atoll::next_from_batch(uchar *record) {
-  while (!batch_.empty()) {
-    const size_t i = batch_.next++;
-    if (batch_.statuses[i].code() == Code::kNotFound) continue;
-    if (!batch_.statuses[i].ok()) return fail(batch_.statuses[i]);
-    const std::string_view packed(batch_.rows[i].data(), batch_.rows[i].size());
-    int error = 0;
-    if (predicate_ && !passes_predicate(packed, &error)) {
-      if (error) return error;
-      continue;
-    }
-    current_key_ = batch_.entry_keys[i];
-    current_primary_key_ = batch_.primary_keys[i];
-    return unpack_row(packed, record);
-  }
-  return HA_ERR_KEY_NOT_FOUND;
-}
-
-int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
-  const Status status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
-  if (!status.ok()) return fail(status.with("table " + layout_->def().database + "." + layout_->def().name));
-  if ((keyread_ && !locking()) || record != table->record[0]) complete_for_merge(record);
-  return 0;
 }
 
 int ha_atoll::decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record) {

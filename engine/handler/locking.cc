@@ -1,6 +1,7 @@
 // ha_atoll: statements, lock modes and row locks.
 #include "handler/ha_atoll.h"
 
+#include "codec/large_row.h"
 #include "handler/error_map.h"
 #include "handler/prepared_writers.h"
 #include "plugin/instance.h"
@@ -192,7 +193,8 @@ int ha_atoll::lock_and_fetch(const std::string &primary_key, std::string_view se
   const bool own_writes = transaction()->write_count() != cursor_writes_;
   if (seen_is_row && !waited && !own_writes && newest == cursor_sequence_) {
     int error = 0;
-    if (predicate_ && protects_ranges() && !passes_predicate(seen, &error)) return error;
+    const bool unchecked = protects_ranges() || atoll::codec::is_large_row(seen);
+    if (predicate_ && unchecked && !passes_predicate(primary_key, seen, &error)) return error;
     *found = true;
     row_buffer_.assign(seen);
     return unpack_row(row_buffer_, record);
@@ -236,7 +238,8 @@ void ha_atoll::unlock_row() {
     semi_consistent_ = SemiConsistent::kAllowed;
     return;
   }
-  if (!current_lock_is_new_ || session_->snapshot_is_shared_by_statements()) return;
+  // A plain read has locked nothing: the newest lock is of a statement before it.
+  if (!locking() || !current_lock_is_new_ || session_->snapshot_is_shared_by_statements()) return;
   atoll::plugin::instance()->transactions->locks()->unlock(
       transaction()->lock_owner(), txn::LockKey{layout_->family()->id(), current_primary_key_});
   current_lock_is_new_ = false;

@@ -61,6 +61,8 @@ class OnlineBuild {
   // After kDuplicate: writes the values that clash into `record`, as far as they can be read. Their text
   // stands in this object.
   virtual void show_duplicate(uint8_t *record) = 0;
+  // Whether writers must not store rows in pieces meanwhile.
+  virtual bool needs_whole_rows() const { return false; }
 
   // Nothing is logged from now on.
   void close() { closed_.store(true, std::memory_order_release); }

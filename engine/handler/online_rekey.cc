@@ -29,8 +29,6 @@ struct LoggedClaim {
   }
 };
 
-rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
-
 }  // namespace
 
 std::string RekeySource::claim(std::string_view new_key, std::string_view old_key) const {
@@ -70,7 +68,7 @@ Status OnlineRekey::apply(const std::vector<Change> &changes) {
       return Status(Code::kCorruption, "a record of the change log of an ALTER cannot be read");
     const std::string claim = source_.claim(change.key, logged.old_key);
     const rocksdb::Status added =
-        change.put ? claims.Put(handle, claim, slice(logged.row)) : claims.Delete(handle, claim);
+        change.put ? claims.Put(handle, claim, logged.row) : claims.Delete(handle, claim);
     if (!added.ok()) return lsm::from_rocksdb(added);
     touched.insert(change.key);
   }

@@ -38,6 +38,8 @@ class OnlineRekey final : public OnlineBuild {
   OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, size_t record_bytes);
 
   void show_duplicate(uint8_t *record) override;
+  // A row in pieces would have to be logged and moved with them.
+  bool needs_whole_rows() const override { return true; }
 
  private:
   // Of a logged change, `key` is the new key of a row and `value` its old one, with its length, and the row.

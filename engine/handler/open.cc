@@ -164,7 +164,7 @@ int ha_atoll::reset() {
   parallel_.reset();
   batch_.restart();
   predicate_.reset();
-  keyread_ = entries_suffice_ = false;
+  keyread_ = entries_suffice_ = current_lock_is_new_ = false;
   row_slice_.Reset();
   // The server keeps handlers open for long: the memory of a large row would stay with each that had one.
   constexpr size_t kKeptBytesMax = 1 << 20;
@@ -180,7 +180,7 @@ int ha_atoll::extra(ha_extra_function operation) {
   switch (operation) {
     case HA_EXTRA_KEYREAD:
       keyread_ = true;
-      entries_suffice_ = entries_suffice();
+      choose_entries();
       break;
     case HA_EXTRA_NO_KEYREAD:
       keyread_ = entries_suffice_ = false;

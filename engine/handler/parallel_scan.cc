@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "codec/large_row.h"
+
 namespace atoll::handler {
 
 ParallelScan::ParallelScan(Request request) : request_(std::move(request)) {
@@ -60,13 +62,10 @@ void ParallelScan::scan_piece(size_t index) {
   for (it->Seek(lower); going && it->Valid(); it->Next()) {
     const rocksdb::Slice row = it->value();
     if (request_.predicate != nullptr) {
-      codec::Truth truth = codec::Truth::kFalse;
-      const std::string_view packed(row.data(), row.size());
-      if (request_.predicate->try_evaluate(*request_.row, packed, &truth) != Code::kOk) {
-        status = request_.predicate->evaluate(*request_.row, packed, &truth);
-        break;
-      }
-      if (truth != codec::Truth::kTrue) {
+      bool row_passes = false;
+      status = passes(it->key().ToStringView(), row.ToStringView(), &row_passes);
+      if (!status.ok()) break;
+      if (!row_passes) {
         // Nothing to hand over for long: still look whether the scan was abandoned.
         if ((++visited & 0xFFF) == 0) {
           std::lock_guard<std::mutex> guard(mutex_);
@@ -91,6 +90,16 @@ void ParallelScan::scan_piece(size_t index) {
   piece.done = true;
   piece.status = status;
   consumer_.notify_one();
+}
+
+Status ParallelScan::passes(std::string_view key, std::string_view stored, bool *passes) const {
+  codec::Truth truth = codec::Truth::kFalse;
+  std::string buffer;
+  if (codec::is_large_row(stored)) ATOLL_RETURN_IF_ERROR(request_.whole_row(key, stored, &buffer, &stored));
+  if (request_.predicate->try_evaluate(*request_.row, stored, &truth) != Code::kOk)
+    return request_.predicate->evaluate(*request_.row, stored, &truth);
+  *passes = truth == codec::Truth::kTrue;
+  return Status::Ok();
 }
 
 bool ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {

@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,12 +33,16 @@ class ParallelScan {
     size_t threads = 2;
     const codec::Predicate *predicate = nullptr;  // may be null: all rows pass
     const codec::RowCodec *row = nullptr;
+    // The row that a stored value stands for (whole_row_at()); asked for large ones, to test the predicate.
+    std::function<Status(std::string_view key, std::string_view stored, std::string *buffer,
+                         std::string_view *row)>
+        whole_row;
   };
 
   explicit ParallelScan(Request request);
   ~ParallelScan();  // stops and joins
 
-  // The next row; valid until the next call. *end at the end. Errors: of the readers.
+  // The next row, as it is stored; valid until the next call. *end at the end. Errors: of the readers.
   // Blocks: until a row is there; returns kUnavailable-free kOk with *waiting after 100 ms without one, so
   // that the caller can look for KILL.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
@@ -62,6 +67,7 @@ class ParallelScan {
 
   void work();
   void scan_piece(size_t index);
+  Status passes(std::string_view key, std::string_view stored, bool *passes) const;
   bool hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // false: stop
 
   static constexpr size_t kChunkBytes = 64 << 10;

@@ -23,7 +23,7 @@ std::string prepared_writer_of(const catalog::TableDef &def) {
 
 // All partitions are looked at before the first of them changes.
 bool refuse_for_prepared_writers(const catalog::TableDef &def) {
-  const std::string table = whole_table(def.name);
+  const std::string table(whole_table(def.name));
   std::string xid = prepared_writer_of(def);
   if (is_partition(def.name))
     for (const catalog::TablePtr &other : plugin::instance()->catalog->list(def.database))

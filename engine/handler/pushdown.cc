@@ -198,9 +198,10 @@ const COND *ha_atoll::cond_push(const COND *condition) {
 
 void ha_atoll::cond_pop() { predicate_.reset(); }
 
-// Index conditions are checked on the columns of an entry before its row is looked up.
+// Index conditions are checked on the columns of an entry before its row is looked up. The server compares
+// these with the end of the range too, so that none may be missing.
 Item *ha_atoll::idx_cond_push(uint index, Item *condition) {
-  if (index == table_share->primary_key) return condition;
+  if (index == table_share->primary_key || !layout_->index(index).cut_fields.empty()) return condition;
   pushed_idx_cond = condition;
   pushed_idx_cond_keyno = index;
   in_range_check_pushed_down = true;
@@ -223,9 +224,11 @@ int ha_atoll::check_pushed_index_condition() {
   }
 }
 
-bool ha_atoll::passes_predicate(std::string_view packed, int *error) {
+bool ha_atoll::passes_predicate(const std::string &primary_key, std::string_view packed, int *error) {
   atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
-  const atoll::Status status = predicate_->evaluate(layout_->row(), packed, &truth);
+  std::string buffer;
+  atoll::Status status = whole_row(primary_key, &packed, &buffer);
+  if (status.ok()) status = predicate_->evaluate(layout_->row(), packed, &truth);
   if (!status.ok()) *error = fail(status);
   const bool passes = status.ok() && truth == atoll::codec::Truth::kTrue;
   // "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.

@@ -1,7 +1,8 @@
 // Rows fetched ahead by an index scan that must look up rows by primary key: one MultiGet for many entries
 // instead of one read each. With a bucket behind, that is many requests in flight instead of one.
 //
-// A batch starts small where the statement may stop early (LIMIT, subqueries) and grows eightfold.
+// A batch starts small where the statement may stop early (LIMIT, subqueries) and grows eightfold. Rows that
+// would make it larger than Transaction::kMultiGetBytesMax are read when their turn comes.
 #pragma once
 
 #include <rocksdb/slice.h>
@@ -15,15 +16,16 @@ namespace atoll::handler {
 
 struct RowBatch {
   static constexpr size_t kRowsMax = 1024;
-  static constexpr size_t kRowsFirst = 128;  // when all matching rows will be read
 
   std::vector<std::string> entry_keys;
   std::vector<std::string> primary_keys;
   std::vector<rocksdb::PinnableSlice> rows;
   std::vector<Status> statuses;
-  size_t next = 0;     // first row not yet returned
-  size_t want = 1;     // entries to gather next time
-  bool ended = false;  // the index (or the prefix) has no more entries
+  std::vector<size_t> unread;  // positions, ascending; from next_unread on
+  size_t next_unread = 0;      // in `unread`
+  size_t next = 0;             // first row not yet returned
+  size_t want = 1;             // entries to gather next time
+  bool ended = false;          // the index (or the prefix) has no more entries
 
   bool empty() const { return next >= entry_keys.size(); }
 
@@ -33,7 +35,13 @@ struct RowBatch {
     primary_keys.clear();
     rows.clear();
     statuses.clear();
-    next = 0;
+    unread.clear();
+    next = next_unread = 0;
+  }
+  // Forgets all but the row returned last: what the server has of it may point into it.
+  void keep_last() {
+    for (size_t i = next; i < rows.size(); i++) rows[i].Reset();
+    next = entry_keys.size();
   }
   void restart(size_t first = 1) {
     clear();

@@ -2,6 +2,7 @@
 #include "handler/ha_atoll.h"
 
 #include "handler/error_map.h"
+#include "handler/large_rows.h"
 #include "plugin/instance.h"
 
 using atoll::Code;
@@ -60,6 +61,11 @@ bool ha_atoll::should_scan_in_parallel() {
   request.threads = threads;
   request.predicate = predicate_.get();
   request.row = &layout_->row();
+  request.whole_row = [layout = layout_, snapshot = request.snapshot](
+                          std::string_view key, std::string_view stored, std::string *buffer,
+                          std::string_view *row) {
+    return ah::whole_row_at(*layout, snapshot, key, stored, buffer, row);
+  };
   parallel_ = std::make_unique<ah::ParallelScan>(std::move(request));
   return true;
 }

@@ -180,6 +180,8 @@ void Session::release_savepoint(size_t number) {
   transaction()->release_savepoint(number);
 }
 
+void Session::forget_savepoint(size_t number) { transaction()->forget_savepoint(number); }
+
 void Session::kill() {
   std::lock_guard<std::mutex> guard(mutex_);
   if (transaction_) plugin::instance()->transactions->locks()->kill(transaction_->lock_owner());

@@ -54,6 +54,7 @@ class Session {
   size_t set_savepoint();
   Status rollback_to_savepoint(size_t number);
   void release_savepoint(size_t number);
+  void forget_savepoint(size_t number);
 
   // Wakes a lock wait of this session. Any thread.
   void kill();

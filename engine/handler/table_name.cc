@@ -1,8 +1,6 @@
 // See table_name.h.
 #include "handler/table_name.h"
 
-#include <algorithm>
-
 #include <cstring>
 
 namespace atoll::handler {
@@ -14,12 +12,6 @@ TableName parse_table_name(const char *path) {
   const size_t database = table == 0 ? std::string::npos : full.find_last_of('/', table - 1);
   const size_t begin = database == std::string::npos ? 0 : database + 1;
   return {full.substr(begin, table - begin), full.substr(table + 1)};
-}
-
-bool is_partition(const std::string &table) { return whole_table(table).size() != table.size(); }
-
-std::string whole_table(const std::string &name) {
-  return name.substr(0, std::min(name.find("#P#"), name.find("#p#")));
 }
 
 }  // namespace atoll::handler

@@ -16,12 +16,8 @@ struct TableName {
 // The last two components of `path`.
 TableName parse_table_name(const char *path);
 
-// True for a partition ("t#P#p0").
-bool is_partition(const std::string &table);
-
-// The table's name, of a partition that of its whole table. Works on paths as well.
-std::string whole_table(const std::string &name);
-
 using catalog::is_internal;
+using catalog::is_partition;
+using catalog::whole_table;
 
 }  // namespace atoll::handler

@@ -186,7 +186,7 @@ int finish_by_xid(XID *xid, bool commit_it) {
       commit_it ? transaction->commit_prepared(plugin::flush_at_commit()) : transaction->rollback_prepared();
   if (status.ok() && commit_it) status = after_commit_by_xid(transaction->commit_position());
   if (status.ok()) return kXaOk;
-  plugin::log_error(status.with("finishing a prepared transaction").message());
+  plugin::log_error(status.with("finishing the prepared transaction " + xid_text(xid_bytes(*xid))).message());
   return kXaResourceManagerError;
 }
 
@@ -215,8 +215,16 @@ bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
          session->transaction()->lock_owner()->locks_held() == 0;
 }
 
+// RELEASE SAVEPOINT takes all later ones with it. SAVEPOINT with a name in use releases the older one of this
+// name, and those set in between stay.
 int savepoint_release(handlerton *, THD *thd, void *slot) {
-  if (Session *session = Session::of(thd, false)) session->release_savepoint(*static_cast<size_t *>(slot));
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  const size_t number = *static_cast<size_t *>(slot);
+  if (thd_sql_command(thd) == SQLCOM_SAVEPOINT)
+    session->forget_savepoint(number);
+  else
+    session->release_savepoint(number);
   return 0;
 }
 

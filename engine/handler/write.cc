@@ -7,6 +7,7 @@
 
 #include "handler/bulk_copy.h"
 #include "handler/error_map.h"
+#include "handler/large_rows.h"
 #include "handler/table_name.h"
 #include "plugin/instance.h"
 
@@ -70,9 +71,10 @@ Status ha_atoll::write_new_row(const uchar *record) {
   ATOLL_RETURN_IF_ERROR(check_unique(record, primary_key_, nullptr, nullptr));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
 
+  const bool in_pieces = goes_in_pieces(record);
   packed_row_.clear();
-  layout.row().pack(record, &packed_row_);
-  ATOLL_RETURN_IF_ERROR(transaction()->insert(layout.family(), primary_key_, packed_row_, lock_wait()));
+  if (!in_pieces) layout.row().pack(record, &packed_row_);
+  ATOLL_RETURN_IF_ERROR(put_row(record, primary_key_, in_pieces, true));
   ATOLL_RETURN_IF_ERROR(put_secondary_entries(record, primary_key_));
   current_primary_key_ = primary_key_;
   raise_auto_increment(record);
@@ -179,21 +181,22 @@ Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_r
           : 0;
   layout.primary_key(old_record, hidden_id, &old_primary_key_);
   layout.primary_key(new_record, hidden_id, &primary_key_);
-  old_packed_row_.clear();
+  ATOLL_RETURN_IF_ERROR(pack_old_row(old_record, old_primary_key_));
+  const bool in_pieces = goes_in_pieces(new_record);
   packed_row_.clear();
-  layout.row().pack(old_record, &old_packed_row_);
-  layout.row().pack(new_record, &packed_row_);
-  if (packed_row_ == old_packed_row_ && primary_key_ == old_primary_key_) return Status(Code::kNotFound, "");
+  if (!in_pieces) layout.row().pack(new_record, &packed_row_);
+  const bool same_row =
+      in_pieces ? are_same_large_row(old_record, new_record) : packed_row_ == old_packed_row_;
+  if (same_row && primary_key_ == old_primary_key_) return Status(Code::kNotFound, "");
 
   ATOLL_RETURN_IF_ERROR(check_unique(new_record, primary_key_, &old_primary_key_, old_record));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(old_primary_key_, old_packed_row_));
   if (primary_key_ != old_primary_key_) {
     ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_primary_key_));
+    ATOLL_RETURN_IF_ERROR(remove_pieces(old_primary_key_, 0));
     ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
-    ATOLL_RETURN_IF_ERROR(transaction()->insert(layout.family(), primary_key_, packed_row_, lock_wait()));
-  } else {
-    ATOLL_RETURN_IF_ERROR(transaction()->put(layout.family(), primary_key_, packed_row_));
   }
+  ATOLL_RETURN_IF_ERROR(put_row(new_record, primary_key_, in_pieces, primary_key_ != old_primary_key_));
   ATOLL_RETURN_IF_ERROR(update_secondary_entries(old_record, new_record, old_primary_key_, primary_key_));
   current_primary_key_ = primary_key_;
   raise_auto_increment(new_record);
@@ -237,10 +240,10 @@ Status ha_atoll::remove_row(const uchar *record) {
           ? ah::hidden_id_of(std::string_view(current_primary_key_).substr(atoll::codec::kKeyStartLength))
           : 0;
   layout.primary_key(record, hidden_id, &old_primary_key_);
-  old_packed_row_.clear();
-  layout.row().pack(record, &old_packed_row_);
+  ATOLL_RETURN_IF_ERROR(pack_old_row(record, old_primary_key_));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(old_primary_key_, old_packed_row_));
   ATOLL_RETURN_IF_ERROR(transaction()->remove(layout.family(), old_primary_key_));
+  ATOLL_RETURN_IF_ERROR(remove_pieces(old_primary_key_, 0));
   for (size_t i = 0; i < layout.index_count(); i++) {
     if (static_cast<int>(i) == layout.primary()) continue;
     bool has_null = false;
@@ -275,7 +278,11 @@ Status ha_atoll::remove_snapshot_entries(const std::string &primary_key, std::st
     snapshot_differs_ = false;
     return Status::Ok();
   }
-  return remove_entries_of({seen.data(), seen.size()}, primary_key);
+  std::string buffer;
+  std::string_view row;
+  ATOLL_RETURN_IF_ERROR(
+      ah::whole_row_at(layout, options.snapshot, primary_key, seen.ToStringView(), &buffer, &row));
+  return remove_entries_of(row, primary_key);
 }
 
 // Removes all index entries of a packed row. Virtual columns can be computed in record[0] only, which is put

@@ -1,0 +1,77 @@
+// See large_row.h.
+#include "codec/large_row.h"
+
+#include "base/bytes.h"
+#include "codec/key_codec.h"
+
+namespace atoll::codec {
+
+namespace {
+
+constexpr char kReference = 2;  // the header byte of table R1 has no bit 1
+constexpr size_t kReferenceBytes = 1 + 8 + 4;
+constexpr size_t kNumberBytes = 4;
+// What a record can have: 4 GiB in each of two columns is beyond what the server sends in one statement.
+constexpr uint64_t kRowBytesMax = 8ull << 30;
+
+Status damaged() {
+  return Status(Code::kCorruption, "the pieces of a large row are not those it was stored in");
+}
+
+}  // namespace
+
+bool is_large_row(std::string_view stored) { return !stored.empty() && stored[0] == kReference; }
+
+std::string encode(const LargeRow &row) {
+  std::string stored(kReferenceBytes, kReference);
+  store_le<uint64_t>(stored.data() + 1, row.bytes);
+  store_le<uint32_t>(stored.data() + 9, row.checksum);
+  return stored;
+}
+
+Status decode(std::string_view stored, LargeRow *row) {
+  if (stored.size() != kReferenceBytes || stored[0] != kReference)
+    return Status(Code::kCorruption, "the reference to a large row does not have its form");
+  row->bytes = load_le<uint64_t>(stored.data() + 1);
+  row->checksum = load_le<uint32_t>(stored.data() + 9);
+  return row->bytes > 0 && row->bytes <= kRowBytesMax ? Status::Ok() : damaged();
+}
+
+// prefix | ordinal 0 | the rest of the row's key: its index and its parts, of which none is the start of
+// another.
+std::string row_pieces_start(std::string_view primary_key) {
+  std::string start(primary_key.substr(0, kKeyPrefixLength));
+  start.push_back(static_cast<char>(kRowPiecesOrdinal >> 8));
+  start.push_back(static_cast<char>(kRowPiecesOrdinal & 0xFF));
+  return start.append(primary_key.substr(kKeyPrefixLength));
+}
+
+std::string row_piece_key(std::string_view start, uint64_t number) {
+  std::string key(start.size() + kNumberBytes, '\0');
+  std::memcpy(key.data(), start.data(), start.size());
+  store_be_bytes(reinterpret_cast<uint8_t *>(key.data()) + start.size(), number, kNumberBytes);
+  return key;
+}
+
+RowJoiner::RowJoiner(const LargeRow &row, std::string_view primary_key, std::string *out)
+    : row_(row), start_(row_pieces_start(primary_key)), out_(out) {
+  out_->clear();
+  out_->reserve(row.bytes);
+}
+
+std::string RowJoiner::end() const { return row_piece_key(start_, row_.piece_count()); }
+
+Status RowJoiner::add(std::string_view key, std::string_view piece) {
+  const uint64_t rest = row_.bytes - out_->size();
+  const size_t wanted = rest < kRowPieceBytes ? rest : kRowPieceBytes;
+  if (piece.size() != wanted || key != row_piece_key(start_, next_)) return damaged();
+  out_->append(piece);
+  ++next_;
+  return Status::Ok();
+}
+
+Status RowJoiner::finish(uint32_t checksum) const {
+  return out_->size() == row_.bytes && checksum == row_.checksum ? Status::Ok() : damaged();
+}
+
+}  // namespace atoll::codec

@@ -1,0 +1,92 @@
+// Rows that are too large to be one value: the bytes of the packed row stand in pieces under keys of their
+// own, and under the row's key stands a reference to them. Table R4 of docs/internals/formats-rows.md.
+//
+// One value is held in memory several times on its way (a write set, a block of a table file, its compressed
+// form); pieces pass one by one. The pieces belong to the row: who has locked it may read and write them.
+//
+// Invariants
+//   R4  A reference is never taken for a packed row, and pieces that are not exactly those it was made for
+//       are corruption.
+// Tests: large_row_test.cc, tests/test_huge.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace atoll::codec {
+
+// A row with more bytes than this is stored in pieces.
+inline constexpr size_t kLargeRowBytes = 4 << 20;
+// Four pieces fit into a block of a write set's memory, which is 1 MiB.
+inline constexpr size_t kRowPieceBytes = 255 << 10;
+// Stands where the ordinals of indexes stand; they begin with 1.
+inline constexpr uint16_t kRowPiecesOrdinal = 0;
+
+struct LargeRow {
+  uint64_t bytes = 0;     // of the packed row
+  uint32_t checksum = 0;  // of all of them
+
+  uint64_t piece_count() const { return (bytes + kRowPieceBytes - 1) / kRowPieceBytes; }
+};
+
+// Whether a stored value is a reference to a row in pieces.
+bool is_large_row(std::string_view stored);
+std::string encode(const LargeRow &row);
+// Errors: kCorruption.
+Status decode(std::string_view stored, LargeRow *row);
+
+// What the keys of all pieces of one row begin with; `primary_key` is the row's whole key.
+std::string row_pieces_start(std::string_view primary_key);
+// The key of one piece; `start` is row_pieces_start().
+std::string row_piece_key(std::string_view start, uint64_t number);
+
+// Cuts bytes that come in parts into pieces, all but the last of kRowPieceBytes.
+class RowCutter {
+ public:
+  // Calls write(piece) -> Status for each piece that is full.
+  template <typename Write>
+  Status add(std::string_view part, const Write &write) {
+    while (!part.empty()) {
+      const std::string_view head = part.substr(0, kRowPieceBytes - piece_.size());
+      part.remove_prefix(head.size());
+      piece_.append(head);
+      if (piece_.size() < kRowPieceBytes) continue;
+      ATOLL_RETURN_IF_ERROR(write(piece_));
+      piece_.clear();
+    }
+    return Status::Ok();
+  }
+  template <typename Write>
+  Status finish(const Write &write) {
+    return piece_.empty() ? Status::Ok() : write(piece_);
+  }
+
+ private:
+  std::string piece_;
+};
+
+// Puts a row together from its pieces. `out` must live as long as this and holds the row at the end.
+class RowJoiner {
+ public:
+  RowJoiner(const LargeRow &row, std::string_view primary_key, std::string *out);
+  // The keys of all pieces lie in [start(), end()).
+  const std::string &start() const { return start_; }
+  std::string end() const;
+  // The next piece in key order. Errors: kCorruption.
+  Status add(std::string_view key, std::string_view piece);
+  // `checksum`: of *out. Errors: kCorruption.
+  Status finish(uint32_t checksum) const;
+
+ private:
+  const LargeRow row_;
+  const std::string start_;
+  std::string *const out_;
+  uint64_t next_ = 0;
+};
+
+}  // namespace atoll::codec

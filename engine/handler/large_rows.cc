@@ -1,0 +1,194 @@
+// ha_atoll: rows too large to be one value (codec/large_row.h), written and read piece by piece, so that
+// beside what the server itself holds of such a row, a read holds it once and a write a piece of it.
+//
+// Pieces are written, read and removed under the lock of their row, or read at the snapshot that showed it.
+#include "handler/large_rows.h"
+
+#include "codec/large_row.h"
+#include "handler/error_map.h"
+#include "handler/ha_atoll.h"
+#include "handler/online_build.h"
+#include "plugin/instance.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace codec = atoll::codec;
+namespace txn = atoll::txn;
+
+namespace {
+
+// A record as the parts of its packed row.
+struct Parts {
+  Parts(const codec::RowCodec &codec, const uchar *record) { codec.pack_in_parts(record, &head, &variable); }
+
+  template <typename Visit>
+  Status each(const Visit &visit) const {
+    ATOLL_RETURN_IF_ERROR(visit(std::string_view(head)));
+    for (const std::string_view part : variable) ATOLL_RETURN_IF_ERROR(visit(part));
+    return Status::Ok();
+  }
+  bool operator==(const Parts &) const = default;
+
+  std::string head;
+  std::vector<std::string_view> variable;
+};
+
+rocksdb::DB *database_of(const ah::Layout &layout) {
+  return atoll::plugin::instance()->database->db(layout.family()->side());
+}
+
+// `open` makes an iterator over the options' range; what it gives behind the range is not looked at.
+template <typename Open>
+Status join_pieces(std::string_view stored, std::string_view primary_key, const Open &open,
+                   std::string *row) {
+  codec::LargeRow large;
+  ATOLL_RETURN_IF_ERROR(codec::decode(stored, &large));
+  codec::RowJoiner joiner(large, primary_key, row);
+  txn::ScanOptions options;
+  options.lower = joiner.start();
+  options.upper = joiner.end();
+  options.fill_cache = false;
+  options.readahead_bytes = 2 << 20;
+  const std::unique_ptr<rocksdb::Iterator> pieces = open(options);
+  for (pieces->Seek(options.lower); pieces->Valid() && pieces->key().compare(options.upper) < 0;
+       pieces->Next())
+    ATOLL_RETURN_IF_ERROR(joiner.add(pieces->key().ToStringView(), pieces->value().ToStringView()));
+  ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(pieces->status()));
+  return joiner.finish(my_crc32c(0, row->data(), row->size()));
+}
+
+}  // namespace
+
+namespace atoll::handler {
+
+Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std::string_view primary_key,
+                    std::string_view stored, std::string *buffer, std::string_view *row) {
+  *row = stored;
+  if (!codec::is_large_row(stored)) return Status::Ok();
+  const auto open = [&](const txn::ScanOptions &options) {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot;
+    read.fill_cache = options.fill_cache;
+    read.readahead_size = options.readahead_bytes;
+    return std::unique_ptr<rocksdb::Iterator>(
+        database_of(layout)->NewIterator(read, layout.family()->handle()));
+  };
+  ATOLL_RETURN_IF_ERROR(join_pieces(stored, primary_key, open, buffer));
+  *row = *buffer;
+  return Status::Ok();
+}
+
+Status count_row_pieces(const Layout &layout, uint64_t count_max, uint64_t *count) {
+  const std::string start =
+      codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
+  const std::string end = codec::key_after_prefix(start);
+  rocksdb::ReadOptions read;
+  read.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> pieces(
+      database_of(layout)->NewIterator(read, layout.family()->handle()));
+  *count = 0;
+  for (pieces->Seek(start); *count < count_max && pieces->Valid() && pieces->key().compare(end) < 0;
+       pieces->Next())
+    ++*count;
+  return lsm::from_rocksdb(pieces->status());
+}
+
+}  // namespace atoll::handler
+
+// ---- Reading -------------------------------------------------------------------------------------
+
+// The row that `stored` stands for, as this read sees it, own changes included; see whole_row_at().
+Status ha_atoll::whole_row(const std::string &primary_key, std::string_view *stored, std::string *buffer) {
+  if (!codec::is_large_row(*stored)) return Status::Ok();
+  ATOLL_RETURN_IF_ERROR(join_pieces(
+      *stored, primary_key,
+      [this](const txn::ScanOptions &options) {
+        return transaction()->scan(layout_->family(), read_at(), options);
+      },
+      buffer));
+  *stored = *buffer;
+  return Status::Ok();
+}
+
+int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
+  Status status = whole_row(current_primary_key_, &packed, &row_buffer_);
+  if (status.ok())
+    status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
+  if (!status.ok()) return fail(status.with("table " + layout_->def().database + "." + layout_->def().name));
+  if ((keyread_ && !locking()) || record != table->record[0]) complete_for_merge(record);
+  return 0;
+}
+
+// ---- Writing -------------------------------------------------------------------------------------
+
+bool ha_atoll::goes_in_pieces(const uchar *record) const {
+  const codec::RowCodec &row = layout_->row();
+  return row.may_exceed(codec::kLargeRowBytes) && row.exceeds(record, codec::kLargeRowBytes) &&
+         !(online_build_ && online_build_->needs_whole_rows());
+}
+
+// Stores packed_row_, or the record in pieces. Unless it is new, pieces of its former version that are left
+// over go.
+Status ha_atoll::put_row(const uchar *record, const std::string &primary_key, bool in_pieces, bool is_new) {
+  const auto put = [&](std::string_view stored) {
+    return is_new ? transaction()->insert(layout_->family(), primary_key, stored, lock_wait())
+                  : transaction()->put(layout_->family(), primary_key, stored);
+  };
+  if (is_new) old_pieces_ = 0;
+  if (!in_pieces) {
+    ATOLL_RETURN_IF_ERROR(put(packed_row_));
+    return remove_pieces(primary_key, 0);
+  }
+  const Parts parts(layout_->row(), record);
+  codec::LargeRow large;
+  (void)parts.each([&](std::string_view part) {
+    large.bytes += part.size();
+    large.checksum = my_crc32c(large.checksum, part.data(), part.size());
+    return Status::Ok();
+  });
+  ATOLL_RETURN_IF_ERROR(put(codec::encode(large)));
+  const std::string start = codec::row_pieces_start(primary_key);
+  uint64_t number = 0;
+  const auto write = [&](std::string_view piece) {
+    return transaction()->put(layout_->family(), codec::row_piece_key(start, number++), piece);
+  };
+  codec::RowCutter cutter;
+  ATOLL_RETURN_IF_ERROR(parts.each([&](std::string_view part) { return cutter.add(part, write); }));
+  ATOLL_RETURN_IF_ERROR(cutter.finish(write));
+  return remove_pieces(primary_key, number);
+}
+
+// Removes the pieces of the row's former version from number `from` on.
+Status ha_atoll::remove_pieces(const std::string &primary_key, uint64_t from) {
+  const std::string start = codec::row_pieces_start(primary_key);
+  for (; from < old_pieces_; from++)
+    ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), codec::row_piece_key(start, from)));
+  old_pieces_ = 0;
+  return Status::Ok();
+}
+
+// Before a row is changed: packs it as it is into old_packed_row_ (left empty if it is large, which equals no
+// stored row), and counts its pieces in old_pieces_. They are counted by what is stored: the record may lack
+// columns that were dropped since, and rows that were copied are whole, however large.
+Status ha_atoll::pack_old_row(const uchar *record, const std::string &primary_key) {
+  old_packed_row_.clear();
+  old_pieces_ = 0;
+  const codec::RowCodec &row = layout_->row();
+  if (row.may_exceed(codec::kLargeRowBytes)) {
+    rocksdb::PinnableSlice stored;
+    ATOLL_RETURN_IF_ERROR(transaction()->get(layout_->family(), primary_key, txn::ReadAt::kLatest, &stored));
+    codec::LargeRow large;
+    if (codec::is_large_row(stored.ToStringView())) {
+      ATOLL_RETURN_IF_ERROR(codec::decode(stored.ToStringView(), &large));
+      old_pieces_ = large.piece_count();
+    }
+    if (old_pieces_ != 0 || row.exceeds(record, codec::kLargeRowBytes)) return Status::Ok();
+  }
+  row.pack(record, &old_packed_row_);
+  return Status::Ok();
+}
+
+bool ha_atoll::are_same_large_row(const uchar *a, const uchar *b) const {
+  return Parts(layout_->row(), a) == Parts(layout_->row(), b);
+}
