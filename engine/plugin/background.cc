@@ -7,8 +7,8 @@
 
 namespace atoll::plugin {
 
-Background::Background(std::function<void(uint64_t)> tick)
-    : tick_(std::move(tick)), thread_([this] { run(); }) {}
+Background::Background(std::function<void(uint64_t)> tick, std::chrono::milliseconds period)
+    : tick_(std::move(tick)), period_(period), thread_([this] { run(); }) {}
 
 Background::~Background() {
   {
@@ -23,10 +23,9 @@ void Background::run() {
   pthread_setname_np(pthread_self(), "atoll-tick");
   my_thread_init();  // the server's error log wants its thread variables
   std::unique_lock lock(mutex_);
-  for (uint64_t second = 1; !wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; });
-       ++second) {
+  for (uint64_t number = 1; !wake_.wait_for(lock, period_, [this] { return stopping_; }); ++number) {
     lock.unlock();
-    tick_(second);
+    tick_(number);
     lock.lock();
   }
   lock.unlock();

@@ -21,6 +21,7 @@
 #include "handler/handlerton.h"
 #include "handler/table_statistics.h"
 #include "plugin/background.h"
+#include "plugin/heap.h"
 #include "plugin/log.h"
 #include "plugin/side_files.h"
 #include "plugin/sysvars.h"
@@ -41,7 +42,7 @@ struct State {
   Settings settings;
   std::unique_ptr<Instance> owned;
   std::unique_ptr<SideFiles> side_files;
-  std::unique_ptr<Background> background;
+  std::unique_ptr<Background> background, heap;
   std::atomic<bool> stopping{false};  // ends what the background thread is doing
   uint64_t synced_position = 0;       // of the log; background thread only
   std::atomic<Instance *> running{nullptr};
@@ -354,11 +355,14 @@ Status start_instance(handlerton *hton) {
   }
   state.stopping = false;
   state.background = std::make_unique<Background>(&tick);
+  state.heap = std::make_unique<Background>([](uint64_t) { return_free_memory(); },
+                                            std::chrono::milliseconds(kHeapLookMs));
   return status;
 }
 
 void stop_instance() {
   state.stopping = true;
+  state.heap.reset();
   state.background.reset();
   if (state.owned) {
     if (may_write().ok()) {

@@ -9,6 +9,7 @@
 
 #include "handler/coordinator_log.h"
 #include "handler/handlerton.h"
+#include "plugin/heap.h"
 #include "plugin/sysvars.h"
 
 namespace atoll::plugin {
@@ -29,6 +30,7 @@ void warn_about_late_loading() {
 
 int init_engine(void *engine) {
   auto *hton = static_cast<handlerton *>(engine);
+  bound_heap();
   handler::fill_handlerton(hton);
   warn_about_late_loading();
   (void)start_instance(hton);  // logged and kept for ready(): the server starts in any case

@@ -1,0 +1,81 @@
+// See heap.h.
+#include "plugin/heap.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+
+namespace atoll::plugin {
+
+namespace {
+
+// Only larger buffers are mapped by themselves, and a heap keeps a free end of this size: what a scan or an
+// upload takes and gives back in turn must not cost page faults each time. With 1 and 2 MiB an ALTER from
+// ATOLL to InnoDB took 1.10 of its time, with these 1.02 and less than runs differ.
+constexpr int kMappedBytesMin = 4 << 20;
+constexpr int kFreeEndBytesMax = 8 << 20;
+
+bool is_set_by_administrator() {
+  for (const char *name : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"})
+    if (std::getenv(name) != nullptr) return true;
+  return false;
+}
+
+// Looking for free pages costs some milliseconds for each gigabyte, and taking them again page faults.
+constexpr int64_t kGrowthBytesMin = 32 << 20;
+constexpr int64_t kGrowthPart = 8;  // of what was there
+// To count what is in use holds up each heap for a moment: at least every 2 seconds, and when the process
+// grew.
+constexpr int kLooksPerCount = 8;
+
+// 0: unknown.
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0, resident_pages = 0;
+  statm >> pages >> resident_pages;
+  return resident_pages * sysconf(_SC_PAGESIZE);
+}
+
+int64_t used_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+}  // namespace
+
+void return_free_memory() {
+  // Unused: resident, but in no buffer. Also code, stacks and what others have mapped, so only its growth
+  // counts.
+  static int64_t settled_bytes = 0, settled_unused_bytes = 0;
+  static int looks = 0;
+  const int64_t bytes = resident_bytes();
+  if (bytes == 0) return;
+  const int64_t growth = std::max(kGrowthBytesMin, settled_bytes / kGrowthPart);
+  if (++looks % kLooksPerCount != 0 && bytes < settled_bytes + growth) {
+    settled_bytes = std::min(settled_bytes, bytes);
+    return;
+  }
+  const int64_t used = used_bytes();
+  if (bytes - used < settled_unused_bytes + growth) {
+    settled_bytes = bytes;
+    settled_unused_bytes = std::min(settled_unused_bytes, bytes - used);
+    return;
+  }
+  (void)malloc_trim(0);
+  settled_bytes = resident_bytes();
+  // What others freed or took meanwhile may be resident and in no buffer at the next look: it must count as
+  // growth.
+  settled_unused_bytes = settled_bytes - std::max(used, used_bytes());
+}
+
+void bound_heap() {
+  if (is_set_by_administrator()) return;
+  (void)mallopt(M_MMAP_THRESHOLD, kMappedBytesMin);
+  (void)mallopt(M_TRIM_THRESHOLD, kFreeEndBytesMax);
+}
+
+}  // namespace atoll::plugin
