@@ -92,6 +92,25 @@ fn a_part_is_fetched_once_and_then_read_from_disk() {
 }
 
 #[test]
+fn a_short_end_comes_with_the_part_before_it() {
+    let f = Fixture::new();
+    let (short, long) = (3 * PART + 777, 3 * PART + PART / 2);
+    let (short_key, short_bytes) = f.object("sst/00/1-1.sst", short);
+    let (long_key, _) = f.object("sst/00/1-2.sst", long);
+    let cache = f.open(100 << 20, &[]);
+    assert_eq!(f.read(&cache, &short_key, short, short - 53, 53), short_bytes[short - 53..]);
+    f.read(&cache, &long_key, long, long - 53, 53);
+    f.settle(&cache, &short_key, short);
+    f.settle(&cache, &long_key, long);
+    let gets = f.gets();
+    let before = 2 * PART + 9;
+    assert_eq!(f.read(&cache, &short_key, short, before, PART), short_bytes[before..before + PART]);
+    assert_eq!(f.gets(), gets);
+    f.read(&cache, &long_key, long, before, PART);
+    assert_eq!(f.gets(), gets + 1);
+}
+
+#[test]
 fn concurrent_readers_of_a_missing_part_cause_one_get() {
     let f = Fixture::new();
     let (key, bytes) = f.object("sst/00/1-1.sst", PART);

@@ -28,6 +28,10 @@ pub(crate) const GAP_BYTES_MAX: u64 = 1 << 20;
 /// One GET at most: bigger ones delay the first byte that a reader waits for, and hold memory.
 pub(crate) const GET_BYTES_MAX: u64 = 8 << 20;
 
+/// A last part below this seldom holds all that is read when a table file is opened: its index has 1 to 4 bytes for each
+/// 1,000 bytes of the file.
+const SHORT_PART_BYTES: u64 = PART_BYTES / 2;
+
 /// Times a read starts over because eviction took its parts, before it reads past the cache.
 const ATTEMPTS_MAX: usize = 4;
 
@@ -65,8 +69,9 @@ impl Cache {
             if open.is_empty() {
                 return;
             }
-            let missing = missing_parts(file, &open);
+            let mut missing = missing_parts(file, &open);
             add(&self.stats.cache_misses, missing.len() as u64);
+            join_short_end(file, &mut missing);
             self.waiting_readers.send_modify(|readers| *readers += 1);
             let fetched = self.runtime.block_on(self.fetch(file, &missing));
             self.waiting_readers.send_modify(|readers| *readers -= 1);
@@ -305,6 +310,18 @@ fn missing_parts(file: &CacheFile, wanted: &[&mut Wanted<'_>]) -> Vec<u32> {
     parts.sort_unstable();
     parts.dedup();
     parts
+}
+
+/// Adds to sorted parts with a short last one the part before it: who opens a table file asks for its end, and then for
+/// the index before that.
+fn join_short_end(file: &CacheFile, parts: &mut Vec<u32>) {
+    let last = file.parts_count().saturating_sub(1);
+    if parts.last() != Some(&last) || last == 0 || file.part_length(last) >= SHORT_PART_BYTES {
+        return;
+    }
+    if !file.is_present(last - 1) && !parts.contains(&(last - 1)) {
+        parts.insert(parts.len() - 1, last - 1);
+    }
 }
 
 /// Joins sorted ranges over small gaps into runs of bounded size. A single range above the bound stays whole.
