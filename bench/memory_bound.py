@@ -134,9 +134,6 @@ def main() -> int:
     parser.add_argument("--blob", action="store_true", help=f"also store one BLOB of {BLOB_MIB} MiB")
     options = parser.parse_args()
     exit_cleanly_on_signals()
-    # The C library gives threads heaps of their own, and what one frees another cannot use: a scan by several
-    # threads after an UPDATE of 3,000,000 rows took 334 MiB, with one heap 224.
-    os.environ["MALLOC_ARENA_MAX"] = "2"
     home = scratch_directory("memory")
     server = Server(
         home, {**SERVER_OPTIONS, "atoll_transaction_memory": options.transaction_memory_mib * MIB}

@@ -10,6 +10,7 @@ ATOLL_DDL_KILL_ROUNDS changes the number of rounds, ATOLL_DDL_KILL_SEED repeats 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -207,3 +208,27 @@ def test_renamed_partitioned_table_is_whole_when_only_its_frm_has_the_old_name(l
     server.start()
     assert server.run("SHOW TABLES FROM d") == [("u",)]
     assert server.value("SELECT SUM(a) FROM d.u") == 6
+
+
+def test_kill_9_in_drop_of_a_partitioned_table_leaves_all_of_it_or_nothing(lab):
+    """The server drops partition after partition, and has taken away first what lists them."""
+    server = lab.server().start()
+    server.run("CREATE DATABASE d")
+    for moment_ms in range(1, 21):
+        server.run(
+            "CREATE TABLE d.t (a INT PRIMARY KEY) ENGINE=ATOLL PARTITION BY HASH (a) PARTITIONS 16",
+            "INSERT INTO d.t SELECT seq FROM d.seq_1_to_100",
+        )
+        kill = threading.Timer(moment_ms / 1000, server.kill)
+        kill.start()
+        with contextlib.suppress(pymysql.Error):
+            server.run("DROP TABLE d.t")
+        kill.join()
+        server.start()
+        if server.run("SHOW TABLES FROM d"):
+            with contextlib.closing(server.connect(timeout_s=20)) as connection:
+                cursor = connection.cursor()
+                cursor.execute("SELECT COUNT(*) FROM d.t")
+                assert cursor.fetchone() == (100,)
+            server.run("DROP TABLE d.t")
+        assert server.run("SELECT * FROM information_schema.atoll_tables") == []

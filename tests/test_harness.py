@@ -6,16 +6,24 @@ Method: tamper with what was found and expect the complaint; run load and kills 
 from __future__ import annotations
 
 import http.client
+import subprocess
 import time
 
 import pytest
-from harness import datasets, disk, workload
+from harness import datasets, disk, paths, workload
 from harness.ledger import ClientLedger, Entry, LedgerError, check_bucket, check_local, explain
 from harness.proxy import Fault
 from harness.s3 import S3Client, S3Error
 from harness.server import Server
 
 pytestmark = pytest.mark.no_plugin
+
+
+def test_the_archive_benchmark_compares_all_engines_unless_told_otherwise():
+    for given, engines in (((), "InnoDB,ROCKSDB,S3,ATOLL"), (("ENGINES=S3,ATOLL",), "S3,ATOLL")):
+        make = ["make", "--dry-run", "-C", str(paths.ROOT), "bench-archive", *given]
+        shown = subprocess.run(make, capture_output=True, text=True, check=True, timeout=60).stdout
+        assert f"--engines {engines} " in shown
 
 
 def numbered(client: str, times: list[tuple[float, float | None]]) -> ClientLedger:

@@ -28,7 +28,7 @@ for program in "${programs[@]}"; do
   scratch=$(mktemp -d)
   # Without a fixed address layout the sanitizer of GCC 12 refuses to start on newer kernels.
   (cd "$scratch" && TMPDIR=$scratch TEST_TMPDIR=$scratch \
-    TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 suppressions=$ATOLL_ROOT/tools/tsan.supp" \
+    TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1" \
     setarch -R "$ATOLL_ROOT/build/cmake-tsan/engine/$program" --gtest_brief=1 "--gtest_filter=-$left_out") || failed+=("$program")
   rm -rf "$scratch"
 done

@@ -77,10 +77,17 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def rss_peak_bytes(self) -> int:
-        """Returns the peak resident memory (VmHWM) so far; 0 when the process has gone."""
+        """Returns the peak resident memory so far; 0 when the process has gone."""
+        return self._memory_bytes("VmHWM")
+
+    def rss_bytes(self) -> int:
+        """Returns the resident memory now; 0 when the process has gone."""
+        return self._memory_bytes("VmRSS")
+
+    def _memory_bytes(self, name: str) -> int:
         try:
             for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
+                if line.startswith(f"{name}:"):
                     return int(line.split()[1]) * 1024
         except OSError:
             pass

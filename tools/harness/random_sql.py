@@ -32,9 +32,11 @@ from harness.server import Server, ServerFailed
 STEPS_PER_ROUND = 250
 RESULTS = paths.BUILD / "random"
 SETTINGS = (
-    "SET SESSION optimizer_switch = 'mrr=on,mrr_cost_based=off,mrr_sort_keys=on', join_cache_level = 8",
+    # Not hashed: the server's hash joins miss pairs of strings of different character sets.
+    "SET SESSION optimizer_switch = 'mrr=on,mrr_cost_based=off,mrr_sort_keys=on,join_cache_hashed=off', "
+    "join_cache_level = 6",
     "SET SESSION optimizer_switch = 'index_condition_pushdown=off,rowid_filter=off', join_cache_level = 0",
-    "SET SESSION optimizer_switch = 'index_merge_sort_intersection=on', join_cache_level = 6",
+    "SET SESSION optimizer_switch = 'index_merge_sort_intersection=on,join_cache_hashed=off', join_cache_level = 6",
     "SET SESSION optimizer_switch = DEFAULT, join_cache_level = DEFAULT",
     "SET SESSION optimizer_use_condition_selectivity = 1, max_length_for_sort_data = 4",
     "SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', 'NO_UNSIGNED_SUBTRACTION')",
@@ -170,7 +172,16 @@ class Round:
             step = dml.insert_many(self.rng, table)
         else:
             step = dml.change_two(self.rng, table, other) if table is not other else None
-        return max(0, self._do(step).affected) if step else 0
+        return max(0, self._do(step).affected) if step and not self._innodb_loses(step) else 0
+
+    def _innodb_loses(self, step: Step) -> bool:
+        """InnoDB loses a row of a TEMPORARY table that was deleted and inserted again when that is rolled back."""
+        tables = [t for t in self.definitions.tables if t.temporary and f" {t.name} " in f"{step.sql} "]
+        keys = [
+            name for t in tables for index in t.indexes if index.name == "PRIMARY" for name in index.columns
+        ]
+        deletes = any(word in step.sql for word in ("REPLACE", "DELETE", *(f"{name} = " for name in keys)))
+        return bool(tables) and self.in_transaction and deletes
 
     def _change(self, change: Change | None) -> None:
         if change is None:
@@ -192,7 +203,8 @@ class Round:
         elif choice < 0.8:
             self._change(self.objects.trigger(self._table()))
         else:
-            self._all(self.objects.through_a_file(self._table(), self._table()))
+            steps = self.objects.through_a_file(self._table(), self._table())
+            self._all([step for step in steps if not self._innodb_loses(step)])
 
     def _setting(self) -> None:
         """Other ways of reading, another strictness, another isolation: of this session, until it ends."""
@@ -280,19 +292,22 @@ class Round:
         if change is None:
             step = dml.update(self.rng, self._table(), self._table())
             change = (step.sql, lambda: None) if step else None
-        if change is None or change[0].startswith(
-            ("CREATE TEMP", "DROP TEMP", "ANALYZE", "CHECK", "OPTIMIZE")
-        ):
+        skipped = ("CREATE TEMP", "DROP TEMP", "ANALYZE", "CHECK", "OPTIMIZE")
+        if change is None or change[0].startswith(skipped) or self._truncates_in_pieces(change[0]):
             return
         delay_s = self.rng.choice((0.0, 0.001, 0.003, 0.01, 0.03))
         if not self._do(Step(f"{delay_s} {change[0]}", action="kill during")).error:
             change[1]()
 
+    def _truncates_in_pieces(self, sql: str) -> bool:
+        """Several (sub)partitions are truncated by the server, one after the other, whatever the engine."""
+        tables = [t for t in self.definitions.tables if t.partitioning and f" {t.name} " in f"{sql} "]
+        return any("TRUNCATE TABLE" in sql or ("TRUNCATE" in sql and t.partitioning.sub) for t in tables)
+
     def _duel(self) -> None:
         """Two sessions in turns. READ COMMITTED: both write single rows; REPEATABLE READ: one of them only reads."""
-        tables = [
-            t for t in self.definitions.tables if t.total_order() and not t.temporary and not t.changed_engine
-        ]
+        tables = [t for t in self.definitions.tables if t.has_one_way_to_a_row()]
+        tables = [t for t in tables if not t.temporary and not t.changed_engine]
         if not tables:
             return
         self._end_transaction()
@@ -306,33 +321,10 @@ class Round:
         for _ in range(self.rng.randrange(4, 14)):
             session = self.rng.choice(("one", "two"))
             reads = (level[2] == "P" and session == "two") or self.rng.random() < 0.4
-            self._do(self._duel_step(table, session, reads))
+            self._do(dml.duel_step(self.rng, table, session, reads))
         for session in ("one", "two"):
             self._do(Step(self.rng.choice(("COMMIT", "ROLLBACK")), session))
             self._do(Step("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", session))
-
-    def _duel_step(self, table: Table, session: str, reads: bool) -> Step:
-        primary = table.primary()
-        assert primary is not None
-        where = " AND ".join(f"{n} = {table.column(n).type.literal(self.rng)}" for n in primary.columns)
-        if reads:
-            step = dml.select(self.rng, [table])
-            step.sql = dml.without_lock(step.sql)
-        elif self.rng.random() < 0.5:
-            free = [c for c in table.written() if c.name not in table.unique_columns()]
-            if not free:
-                return Step("SELECT 1", session)
-            column = self.rng.choice(free)
-            step = Step(
-                f"UPDATE {table.name} SET {column.name} = {dml.literal(self.rng, column)} WHERE {where}"
-            )
-        elif self.rng.random() < 0.3:
-            step = Step(f"DELETE FROM {table.name} WHERE {where}")
-        else:
-            columns = ", ".join(primary.columns)
-            step = Step(f"SELECT {columns} FROM {table.name} WHERE {where} FOR UPDATE")
-        step.session = session
-        return step
 
 
 # ---- rounds, smaller scripts ------------------------------------------------------------------------------

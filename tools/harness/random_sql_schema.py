@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from harness.random_sql_types import Type, any_type, integer, key_type, quoted
+from harness.random_sql_types import Type, any_type, day_type, integer, key_type, quoted
 
 
 @dataclass
@@ -46,6 +46,15 @@ class Index:
     parts: list[str]  # as written: with prefix length and direction
     unique: bool = False
     whole: bool = True  # no part is a prefix
+
+    def by_hash(self, table: Table) -> bool:
+        """A unique key of a whole long column is one of a hidden virtual column with its hash."""
+        parts = zip(self.columns, self.parts, strict=True)
+        return (
+            self.unique
+            and self.name != "PRIMARY"
+            and any(table.column(name).type.long and "(" not in part for name, part in parts)
+        )
 
     def definition(self) -> str:
         if self.name == "PRIMARY":
@@ -85,6 +94,7 @@ class Table:
     partitioning: Partitioning | None = None
     temporary: bool = False
     versioned: bool = False  # WITH SYSTEM VERSIONING
+    period: tuple[str, ...] = ()  # columns of the application-time period `p`: its start and end
     changed_engine: bool = False  # stands on the other engine for a while
 
     def partitions(self) -> list[str]:
@@ -115,15 +125,23 @@ class Table:
 
     def used_in_expressions(self) -> set[str]:
         used = {name for column in self.columns for name in column.uses}
-        return used | {column.name for column in self.columns if column.check}
+        return used | {column.name for column in self.columns if column.check} | set(self.period)
 
     def total_order(self) -> str:
         """Returns an ORDER BY list that leaves no ties, or nothing."""
         primary = self.primary()
         return ", ".join(primary.columns) if primary and primary.whole else ""
 
+    def has_one_way_to_a_row(self) -> bool:
+        """No unique key lies within the primary one: a plan could take it, and lock a row that does not match."""
+        key = set(self.primary().columns) if self.total_order() else set()
+        return bool(key) and not any(
+            i.unique and i.name != "PRIMARY" and set(i.columns) <= key for i in self.indexes
+        )
+
     def create(self) -> str:
         entries = [column.definition() for column in self.columns]
+        entries += [f"PERIOD FOR p ({', '.join(self.period)})"] if self.period else []
         entries += [index.definition() for index in self.indexes]
         head = "CREATE TEMPORARY TABLE" if self.temporary else "CREATE TABLE"
         versioned = " WITH SYSTEM VERSIONING" if self.versioned else ""
@@ -198,14 +216,16 @@ def random_index(rng: random.Random, names: Names, table: Table, unique: bool | 
     usable = [column for column in table.columns if column.type.indexable]
     if not usable:
         return None
+    unique = False if table.period else unique  # FOR PORTION OF splits rows
     chosen = rng.sample(usable, min(len(usable), rng.choice((1, 1, 1, 2, 2, 3))))
     parts, whole = [], True
     unique = rng.random() < 0.25 if unique is None else unique
     by_hash = unique and rng.random() < 0.2  # a unique key of whole long columns is one of their hash
     for column in chosen:
         part = column.name
-        if column.type.prefix and not by_hash and (column.type.long or rng.random() < 0.25):
-            part += f"({rng.randrange(1, column.type.prefix + 1)})"
+        expands = column.type.expands()  # a short prefix lets the plan decide what is found
+        if column.type.prefix and not by_hash and (column.type.long or (rng.random() < 0.25 and not expands)):
+            part += f"({column.type.prefix if expands else rng.randrange(1, column.type.prefix + 1)})"
             whole = False
         if rng.random() < 0.2:
             part += " DESC"
@@ -223,8 +243,13 @@ def _random_primary(rng: random.Random, names: Names) -> tuple[list[Column], Ind
     ]
     if len(columns) == 1 and columns[0].type.family == "int" and rng.random() < 0.5:
         columns[0].auto = True
-    parts = [c.name + (" DESC" if rng.random() < 0.1 and not c.auto else "") for c in columns]
-    return columns, Index("PRIMARY", [c.name for c in columns], parts, True)
+    parts = [c.name for c in columns]
+    for position, column in enumerate(columns):
+        if column.type.prefix and not column.type.expands() and rng.random() < 0.15:
+            parts[position] += f"({rng.randrange(1, column.type.prefix + 1)})"
+    whole = not any("(" in part for part in parts)
+    parts = [p + (" DESC" if rng.random() < 0.1 and not columns[0].auto else "") for p in parts]
+    return columns, Index("PRIMARY", [c.name for c in columns], parts, True, whole)
 
 
 def random_partitioning(rng: random.Random, names: Names, table: Table) -> Partitioning | None:
@@ -244,9 +269,22 @@ def random_partitioning(rng: random.Random, names: Names, table: Table) -> Parti
     return made
 
 
+def _make_period(rng: random.Random, names: Names, table: Table) -> None:
+    """Gives the table a period of days, with or without a primary key that it is part of."""
+    number = Column(names.fresh("c"), integer(rng, "INT"), null=False)
+    days = [Column(names.fresh("c"), day, null=False) for day in (day_type(1, 15), day_type(14, 28))]
+    table.columns = [number, *days]
+    table.period = tuple(day.name for day in days)
+    if rng.random() < 0.6:
+        key = [number.name, *table.period]
+        table.indexes.append(Index("PRIMARY", key, [number.name, "p WITHOUT OVERLAPS"], True))
+
+
 def random_table(rng: random.Random, names: Names, temporary: bool = False) -> Table:
     table = Table(names.fresh("t"), [], [], temporary=temporary)
-    if rng.random() < 0.8:
+    if not temporary and rng.random() < 0.08:
+        _make_period(rng, names, table)
+    elif rng.random() < 0.8:
         table.columns, primary = _random_primary(rng, names)
         table.indexes.append(primary)
     table.columns += [random_column(rng, names) for _ in range(rng.randrange(1, 6))]
@@ -254,7 +292,7 @@ def random_table(rng: random.Random, names: Names, temporary: bool = False) -> T
         generated = random_generated(rng, names, table.columns)
         if generated:
             table.columns.append(generated)
-    if not temporary and rng.random() < 0.25:
+    if not temporary and not table.period and rng.random() < 0.25:
         table.partitioning = random_partitioning(rng, names, table)
     table.versioned = not temporary and not table.partitioning and rng.random() < 0.06
     for _ in range(rng.choice((0, 1, 1, 2, 3))):

@@ -192,6 +192,9 @@ class Server:
     def rss_peak_bytes(self) -> int:
         return self._child.rss_peak_bytes() if self._child else 0
 
+    def rss_bytes(self) -> int:
+        return self._child.rss_bytes() if self._child else 0
+
     @property
     def pid(self) -> int:
         assert self._child is not None
