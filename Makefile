@@ -6,6 +6,7 @@ SHELL := /bin/bash
 .PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch bench-ddl memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
+ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
 
 help:                 ## this list
 	@echo "Prerequisites: Debian 12, root rights or sudo, Rust 1.88, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
@@ -60,7 +61,7 @@ random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and A
 	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
-	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),InnoDB,ROCKSDB,S3,ATOLL) --repeat $(or $(REPEAT),3)
+	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),$(ARCHIVE_ENGINES)) --repeat $(or $(REPEAT),3)
 
 bench-tpch: build     ## SCALE=0.1 REPEAT=3: plans, answers and times of TPC-H beside InnoDB; build/bench/tpch.json
 	@$(PYTHON) bench/tpch.py --scale $(or $(SCALE),0.1) --repeat $(or $(REPEAT),3)
