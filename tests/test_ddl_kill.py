@@ -210,6 +210,26 @@ def test_renamed_partitioned_table_is_whole_when_only_its_frm_has_the_old_name(l
     assert server.value("SELECT SUM(a) FROM d.u") == 6
 
 
+def test_partitioned_table_is_whole_when_only_its_list_of_partitions_has_the_new_name(lab):
+    """What kill -9 left while the server renamed the table: it names the .par file before the whole and the .frm."""
+    server = lab.server().start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY) ENGINE=ATOLL PARTITION BY HASH (a) PARTITIONS 3",
+        "INSERT INTO d.t VALUES (1), (2), (3)",
+    )
+    server.stop()
+    (server.data / "d" / "t.par").rename(server.data / "d" / "u.par")
+    server.start()
+    assert server.run("SELECT a FROM d.t ORDER BY a") == [(1,), (2,), (3,)]
+    assert not (server.data / "d" / "u.par").exists()
+    server.stop()
+    (server.data / "d" / "t.par").unlink()
+    server.start()
+    assert server.run("SELECT a FROM d.t ORDER BY a") == [(1,), (2,), (3,)]
+    server.stop()
+
+
 def test_kill_9_in_drop_of_a_partitioned_table_leaves_all_of_it_or_nothing(lab):
     """The server drops partition after partition, and has taken away first what lists them."""
     server = lab.server().start()

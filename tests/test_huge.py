@@ -59,17 +59,16 @@ class Updater(threading.Thread):
         self._server = server
 
     def run(self) -> None:
-        connection = self._server.connect("d")
-        with connection.cursor() as cursor:
-            while True:
-                try:
+        try:
+            with self._server.connect("d").cursor() as cursor:
+                while self.failure is None:
                     cursor.execute("UPDATE t SET b = b + 1")
-                except pymysql.Error:
-                    return  # killed
-                if cursor.rowcount != ROWS:
-                    self.failure = AssertionError(f"{cursor.rowcount} rows changed")
-                    return
-                self.acknowledged += 1
+                    if cursor.rowcount == ROWS:
+                        self.acknowledged += 1
+                    else:
+                        self.failure = AssertionError(f"{cursor.rowcount} rows changed")
+        except pymysql.Error:
+            pass  # killed, perhaps before the connection was there
 
 
 def start_after_kill(server, disk_lost: bool) -> None:

@@ -78,7 +78,7 @@ double ha_atoll::scan_time() {
   const bool compressed =
       layout_ != nullptr && layout_->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
   const double bytes = static_cast<double>(stats.data_file_length) * (compressed ? 2 : 1);
-  return bytes / (16.0 * 1024) + 1;
+  return std::max(bytes / (16.0 * 1024), 1.0);
 }
 
 double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) {

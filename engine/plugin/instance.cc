@@ -218,6 +218,34 @@ void move_definitions_of_renamed(const catalog::Catalog &catalog, const std::fil
   }
 }
 
+// A .par file of this content without a .frm; empty: there is none.
+std::filesystem::path stray_partition_list(const std::filesystem::path &directory, std::string_view content) {
+  std::error_code error;
+  for (const auto &entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::filesystem::path &file = entry.path();
+    if (file.extension() != ".par" || content_of(file) != content) continue;
+    if (!std::filesystem::exists(std::filesystem::path(file).replace_extension(".frm"))) return file;
+  }
+  return {};
+}
+
+// It renames the file that lists the partitions in between. Cut off after that, the catalog puts the
+// partitions back, and the file stands under a name where nobody looks for it.
+void put_back_partition_lists(const catalog::Catalog &catalog, const std::filesystem::path &data_dir) {
+  for (const catalog::TablePtr &table : catalog.list("")) {
+    if (!table->logical_only || table->par.empty()) continue;
+    const std::filesystem::path directory = data_dir / table->database;
+    const std::filesystem::path own = directory / (table->name + ".par");
+    if (std::filesystem::exists(own) || !std::filesystem::exists(directory / (table->name + ".frm")))
+      continue;
+    std::error_code error;
+    const std::filesystem::path stray = stray_partition_list(directory, table->par);
+    if (!stray.empty()) std::filesystem::rename(stray, own, error);
+    if (stray.empty() || error) std::ofstream(own, std::ios::binary) << table->par;
+    log_warning("made " + own.string() + " again, which was missing");
+  }
+}
+
 Status open_all(const Settings &settings, handlerton *hton) {
   ATOLL_RETURN_IF_ERROR(make_base_dir(settings.base_dir));
   auto instance = std::make_unique<Instance>();
@@ -237,6 +265,7 @@ Status open_all(const Settings &settings, handlerton *hton) {
   const std::filesystem::path data_dir = std::filesystem::path(settings.base_dir).parent_path();
   remove_torn_definitions(*instance->catalog, data_dir);
   move_definitions_of_renamed(*instance->catalog, data_dir);
+  put_back_partition_lists(*instance->catalog, data_dir);
   state.owned = std::move(instance);
   return Status::Ok();
 }
