@@ -9,7 +9,7 @@ PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
 
 help:                 ## this list
-	@echo "Prerequisites: Debian 12, root rights or sudo, Rust 1.88, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
+	@echo "Prerequisites: Debian 12, root rights or sudo, Rust 1.89, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
 	@echo "The first run of any target sets the machine up; that takes about 15 minutes on 2 cores."
 	@echo
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile

@@ -22,6 +22,15 @@ CREATE = Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY b (b)) ENGINE={E}{C
 UNEQUAL = Step("INSERT INTO t VALUES (1, LENGTH('{E}'))")
 
 
+@pytest.fixture
+def pair():
+    """Both engines in a server of their own."""
+    made = Pair(new_server().start())
+    yield made
+    made.close()
+    made.server.destroy()
+
+
 @pytest.mark.skipif(MINUTES == 0, reason="ATOLL_RANDOM_MINUTES is 0")
 def test_random_sql_says_the_same_on_both_engines():
     print(f"seed {SEED}, {MINUTES} minutes")
@@ -31,8 +40,7 @@ def test_random_sql_says_the_same_on_both_engines():
     assert result.steps > 100, "too few steps to prove anything"
 
 
-def test_comparator_sees_what_differs():
-    pair = Pair(new_server().start())
+def test_comparator_sees_what_differs(pair):
     insert = Step("INSERT INTO t VALUES (1, 1), (2, 2)")
     scripts = {
         "rows SELECT": [CREATE, UNEQUAL, Step("SELECT b FROM t")],
@@ -42,59 +50,44 @@ def test_comparator_sees_what_differs():
         "tables": [Step("CREATE TABLE t_{E} (a INT) ENGINE={E}"), Step("", action="verify")],
     }
     found = {kind: replay(pair, script) for kind, script in scripts.items()}
-    pair.close()
-    pair.server.destroy()
     kinds = {kind: difference and difference[1].kind for kind, difference in found.items()}
     assert kinds == {kind: kind for kind in found}
 
 
-def test_a_table_that_stands_on_one_engine_in_both_databases_is_seen():
-    pair = Pair(new_server().start())
+def test_a_table_that_stands_on_one_engine_in_both_databases_is_seen(pair):
     found = replay(pair, [CREATE, Step("ALTER TABLE t ENGINE=ATOLL"), Step("", action="verify")])
-    pair.close()
-    pair.server.destroy()
     assert found and found[1].kind == "engines", found
 
 
-def test_keys_that_create_puts_in_another_order_on_both_engines_make_no_difference():
-    pair = Pair(new_server().start())
+def test_keys_that_create_puts_in_another_order_on_both_engines_make_no_difference(pair):
     found = replay(pair, [
         Step("CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL, UNIQUE KEY b (b), UNIQUE KEY a (a)) ENGINE={E}{C}"),
         Step("ALTER TABLE t MODIFY b INT NULL"),
         Step("", action="verify"),
     ])  # fmt: skip
-    pair.close()
-    pair.server.destroy()
     assert found is None, found
 
 
-def test_innodb_that_contradicts_itself_is_not_believed():
+def test_innodb_that_contradicts_itself_is_not_believed(pair):
     """Its MRR by an index on a virtual column counts wrongly; its copy without indexes agrees with ATOLL."""
-    pair = Pair(new_server().start())
     found = replay(pair, [
         Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, v INT AS (b + 1) VIRTUAL, KEY v (v)) ENGINE={E}"),
         Step("INSERT INTO t (a, b) SELECT seq, seq % 10 FROM seq_1_to_40"),
         Step("SET optimizer_switch = 'mrr=on,mrr_cost_based=off,mrr_sort_keys=on'"),
         Step("SELECT COUNT(*), COUNT(b) FROM t FORCE INDEX (v) WHERE v <> 5"),
     ])  # fmt: skip
-    pair.close()
-    pair.server.destroy()
     assert found is None, found
 
 
-def test_a_clean_script_survives_restart_and_kill():
-    pair = Pair(new_server().start())
+def test_a_clean_script_survives_restart_and_kill(pair):
     insert = Step("INSERT INTO t VALUES (1, 1), (2, 2), (3, NULL)")
     ends = [Step("", action=action) for action in ("restart", "verify", "kill", "verify")]
     found = replay(pair, [CREATE, insert, *ends, Step("SELECT * FROM t ORDER BY a", ordered=True)])
-    pair.close()
-    pair.server.destroy()
     assert found is None, found
 
 
-def test_damage_is_laid_to_the_engine_the_table_stands_on():
+def test_damage_is_laid_to_the_engine_the_table_stands_on(pair):
     """ALTER TABLE … ENGINE lets the two engines change places for a while."""
-    pair = Pair(new_server().start())
     swapped = [CREATE, Step("ALTER TABLE t ENGINE={X}"), Step("", action="verify")]
     assert replay(pair, swapped) is None
     fine = Answer(rows=[("t", "check", "status", "OK")], names=("",))
@@ -103,5 +96,3 @@ def test_damage_is_laid_to_the_engine_the_table_stands_on():
         pair.healthy(Step("CHECK TABLE t"), inno=damaged, atoll=fine)
     with pytest.raises(Stop):
         pair.healthy(Step("CHECK TABLE t"), inno=fine, atoll=damaged)
-    pair.close()
-    pair.server.destroy()

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <vector>
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -183,8 +184,9 @@ std::string content_of(const std::filesystem::path &file) {
 // The server writes the .frm of a discovered table in place: a kill -9 may leave half of it, and the table
 // could not be opened any more. The catalog's copy is the truth; without the file the table is discovered
 // anew.
-void remove_torn_definitions(const catalog::Catalog &catalog, const std::filesystem::path &data_dir) {
-  for (const catalog::TablePtr &table : catalog.list("")) {
+void remove_torn_definitions(const std::vector<catalog::TablePtr> &tables,
+                             const std::filesystem::path &data_dir) {
+  for (const catalog::TablePtr &table : tables) {
     if (table->frm.empty()) continue;
     const std::filesystem::path file = data_dir / table->database / (table->name + ".frm");
     std::error_code error;
@@ -200,8 +202,10 @@ void remove_torn_definitions(const catalog::Catalog &catalog, const std::filesys
 // The server renames a partitioned table in the engine first and its .frm last. Cut off in between, its DDL
 // log can undo nothing: it needs the .frm to know the engine of the partitions. With the file moved here, it
 // can.
-void move_definitions_of_renamed(const catalog::Catalog &catalog, const std::filesystem::path &data_dir) {
-  for (const catalog::TablePtr &table : catalog.list("")) {
+void move_definitions_of_renamed(const catalog::Catalog &catalog,
+                                 const std::vector<catalog::TablePtr> &tables,
+                                 const std::filesystem::path &data_dir) {
+  for (const catalog::TablePtr &table : tables) {
     const size_t slash = table->former_name.find('/');
     if (!table->logical_only || slash == std::string::npos) continue;
     const std::string database = table->former_name.substr(0, slash);
@@ -231,8 +235,9 @@ std::filesystem::path stray_partition_list(const std::filesystem::path &director
 
 // It renames the file that lists the partitions in between. Cut off after that, the catalog puts the
 // partitions back, and the file stands under a name where nobody looks for it.
-void put_back_partition_lists(const catalog::Catalog &catalog, const std::filesystem::path &data_dir) {
-  for (const catalog::TablePtr &table : catalog.list("")) {
+void put_back_partition_lists(const std::vector<catalog::TablePtr> &tables,
+                              const std::filesystem::path &data_dir) {
+  for (const catalog::TablePtr &table : tables) {
     if (!table->logical_only || table->par.empty()) continue;
     const std::filesystem::path directory = data_dir / table->database;
     const std::filesystem::path own = directory / (table->name + ".par");
@@ -263,9 +268,10 @@ Status open_all(const Settings &settings, handlerton *hton) {
       FileModes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)});
   restore_side_files(state.side_files.get(), was_restored);
   const std::filesystem::path data_dir = std::filesystem::path(settings.base_dir).parent_path();
-  remove_torn_definitions(*instance->catalog, data_dir);
-  move_definitions_of_renamed(*instance->catalog, data_dir);
-  put_back_partition_lists(*instance->catalog, data_dir);
+  const std::vector<catalog::TablePtr> tables = instance->catalog->list("");
+  remove_torn_definitions(tables, data_dir);
+  move_definitions_of_renamed(*instance->catalog, tables, data_dir);
+  put_back_partition_lists(tables, data_dir);
   state.owned = std::move(instance);
   return Status::Ok();
 }
