@@ -177,6 +177,10 @@ def update(rng: random.Random, table: Table, other: Table) -> Step | None:
     if portion := _portion(rng, table):
         column = rng.choice([c for c in table.written() if c.name not in table.period])
         change = _assignment(rng, column)
+        if (
+            column.name in table.unique_columns()
+        ):  # what meets what depends on the order, and there is none to ask for
+            return None
         return Step(f"UPDATE {table.name}{portion} SET {change} WHERE {condition(rng, table)}")
     order = table.total_order()
     written = [c for c in table.written() if order or c.name not in table.unique_columns()]
@@ -243,6 +247,8 @@ def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
 
 def shown(column: Column, name: str) -> str:
     """An aggregate such as MIN may return any of several equal strings: their common weight is compared."""
+    if column.type.sql == "YEAR":  # 0 or 0000, as the plan has it
+        return f"{name} + 0"
     if column.type.family != "text":
         return name
     # WEIGHT_STRING keeps trailing spaces also where the collation ignores them.
@@ -412,6 +418,8 @@ def handler_reads(rng: random.Random, table: Table) -> list[Step]:
         limit = (
             1 if start.startswith("= ") else rng.choice((1, 3))
         )  # where the last equal key leaves it is open
+        if table.partitioning and start.startswith("<"):  # the server dies of reading on
+            limit = 1
         steps.append(Step(f"HANDLER h READ {name} {start} LIMIT {limit}", ordered=True))
         ways = ("NEXT", "PREV")
         if table.partitioning:  # the server does not turn round while it merges partitions
