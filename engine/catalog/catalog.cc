@@ -247,39 +247,91 @@ Status Catalog::update(const std::vector<TableDef> &defs) {
   return Status::Ok();
 }
 
-Status Catalog::rename(std::string_view database, std::string_view name, std::string_view new_database,
-                       std::string_view new_name) {
-  const std::lock_guard lock(impl_->change_mutex);
-  const TablePtr former = impl_->find(database, name);
-  if (!former) return no_such_table(database, name);
-  if (impl_->find(new_database, new_name))
-    return Status(Code::kDuplicate,
-                  "the table " + qualified_name(new_database, new_name) + " exists already");
-  TableDef table = *former;
-  table.former_name = former_name(*former, new_database, new_name);
-  table.database = new_database;
-  table.name = new_name;
+// In one write.
+Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
   rocksdb::WriteBatch batch;
-  impl_->put_table(&batch, table);
-  uint64_t *visible_from = is_copy(name) ? &table.readable_from.number : nullptr;
-  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true, visible_from));
-  impl_->install(table, former);
+  std::vector<TableDef> renamed;
+  for (const Renaming &renaming : renamings) {
+    if (find(renaming.database, renaming.name))
+      return Status(Code::kDuplicate,
+                    "the table " + qualified_name(renaming.database, renaming.name) + " exists already");
+    TableDef table = *renaming.table;
+    table.former_name = former_name(table, renaming.database, renaming.name);
+    table.database = renaming.database;
+    table.name = renaming.name;
+    put_table(&batch, table);
+    renamed.push_back(std::move(table));
+  }
+  uint64_t visible_from = 0;
+  ATOLL_RETURN_IF_ERROR(write(&batch, true, &visible_from));
+  for (size_t i = 0; i < renamed.size(); i++) {
+    if (is_copy(renamings[i].table->name)) renamed[i].readable_from.number = visible_from;
+    install(renamed[i], renamings[i].table);
+  }
   return Status::Ok();
 }
 
-Status Catalog::finish_interrupted_alters(size_t *put_back) {
-  *put_back = 0;
+Status Catalog::rename(std::string_view database, std::string_view name, std::string_view new_database,
+                       std::string_view new_name) {
+  const std::lock_guard lock(impl_->change_mutex);
+  const TablePtr table = impl_->find(database, name);
+  if (!table) return no_such_table(database, name);
+  return impl_->rename({{table, std::string(new_database), std::string(new_name)}});
+}
+
+Status Catalog::rename_partitioned(std::string_view database, std::string_view whole,
+                                   std::string_view new_database, std::string_view new_whole) {
+  const std::lock_guard lock(impl_->change_mutex);
+  std::vector<Impl::Renaming> renamings;
+  for (const TablePtr &table : with_partitions(database, whole)) {
+    std::string new_name = std::string(new_whole) + table->name.substr(whole.size());
+    renamings.push_back({table, std::string(new_database), std::move(new_name)});
+  }
+  return renamings.empty() ? no_such_table(database, whole) : impl_->rename(renamings);
+}
+
+std::vector<TablePtr> Catalog::with_partitions(std::string_view database, std::string_view whole) const {
+  std::vector<TablePtr> tables;
+  for (const TablePtr &table : list(database))
+    if (whole_table(table->name) == whole) tables.push_back(table);
+  return tables;
+}
+
+Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *done) {
   for (const TablePtr &table : list("")) {
-    if (!is_internal(table->name)) continue;
+    const TablePtr now = find(table->id);  // a partition has gone with its whole
+    if (!is_internal(table->name) || now != table) continue;
     const std::string &former = table->former_name;
-    if (!former.empty() && !is_internal(former) && !find(table->database, former)) {
-      ATOLL_RETURN_IF_ERROR(rename(table->database, table->name, table->database, former));
-      ++*put_back;
-    } else if (table->name.starts_with("#sql-")) {
-      ATOLL_RETURN_IF_ERROR(drop(table->database, table->name));
-    }  // else #sqlx-: half of an EXCHANGE PARTITION, whose rows stand nowhere else
+    if (former.empty() || is_internal(former) || find(table->database, former)) {
+      // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else.
+      if (table->name.starts_with("#sql-")) ATOLL_RETURN_IF_ERROR(drop_aside(*table, done));
+      continue;
+    }
+    const bool is_whole_here = find(table->database, whole_table(former)) != nullptr;
+    ATOLL_RETURN_IF_ERROR(finish_alter(*table, is_whole_here ? Fate::kPutBack : fate(*table), done));
   }
   return Status::Ok();
+}
+
+Status Catalog::finish_alter(const TableDef &table, Fate fate, FinishedAlters *done) {
+  if (fate == Fate::kPutBack) return put_back(table, done);
+  if (fate == Fate::kDrop) return drop_aside(table, done);
+  if (!is_partition(table.name)) done->kept.push_back(name_key(table.database, table.name));
+  return Status::Ok();
+}
+
+// Of a partition without its whole: only that.
+Status Catalog::put_back(const TableDef &table, FinishedAlters *done) {
+  done->put_back.push_back(name_key(table.database, table.former_name));
+  return is_partition(table.name)
+             ? rename(table.database, table.name, table.database, table.former_name)
+             : rename_partitioned(table.database, table.name, table.database, table.former_name);
+}
+
+Status Catalog::drop_aside(const TableDef &table, FinishedAlters *done) {
+  done->dropped.push_back(name_key(table.database, table.name));
+  return is_partition(table.name) ? drop(table.database, table.name)
+                                  : drop_partitioned(table.database, table.name);
 }
 
 // In one write.
@@ -309,9 +361,7 @@ Status Catalog::drop(std::string_view database, std::string_view name) {
 
 Status Catalog::drop_partitioned(std::string_view database, std::string_view whole) {
   const std::lock_guard lock(impl_->change_mutex);
-  std::vector<TablePtr> tables;
-  for (const TablePtr &table : list(database))
-    if (whole_table(table->name) == whole) tables.push_back(table);
+  const std::vector<TablePtr> tables = with_partitions(database, whole);
   return tables.empty() ? no_such_table(database, whole) : impl_->drop(tables);
 }
 

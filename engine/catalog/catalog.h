@@ -104,8 +104,24 @@ bool is_internal(std::string_view name);
 std::string_view whole_table(std::string_view name);
 bool is_partition(std::string_view name);
 
+// What becomes of the old table of an ALTER, aside under an internal name, whose own name the catalog lacks.
+enum class Fate {
+  kPutBack,  // nothing else has the name
+  kKeep,     // a table of another engine has it
+  kDrop,     // so has it, and that is the new table, whole
+};
+
+// What finish_interrupted_alters() did, as database/name.
+struct FinishedAlters {
+  std::vector<std::string> put_back;  // have their name again
+  std::vector<std::string> dropped;   // copies nobody needs
+  std::vector<std::string> kept;      // old tables whose name another engine has now
+};
+
 class Catalog {
  public:
+  using FateOf = std::function<Fate(const TableDef &)>;
+
   // Loads everything. Drops half-built indexes and reconciles families. Errors: kCorruption.
   static Status open(lsm::Database *database, std::unique_ptr<Catalog> *out);
   ~Catalog();
@@ -114,7 +130,9 @@ class Catalog {
   TablePtr find(std::string_view database, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;
   std::vector<TablePtr> list(std::string_view database) const;  // "" = all
-  uint64_t generation() const;                                  // grows with each change
+  // The table of that name, if there is one, and after it all its partitions.
+  std::vector<TablePtr> with_partitions(std::string_view database, std::string_view whole) const;
+  uint64_t generation() const;  // grows with each change
 
   // Gives the table an id, a family (own when asked) and a prefix, and stores it. `def` is completed in
   // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
@@ -125,9 +143,13 @@ class Catalog {
   Status update(const TableDef &def) { return update(std::vector<TableDef>{def}); }
   Status rename(std::string_view database, std::string_view name, std::string_view new_database,
                 std::string_view new_name);
-  // After a rebuild from the bucket: an ALTER that was cut off leaves its old table whole and no copy behind.
-  // *put_back: how many tables got their name again.
-  Status finish_interrupted_alters(size_t *put_back);
+  // As rename(), of a table with all its partitions, in one write.
+  Status rename_partitioned(std::string_view database, std::string_view whole, std::string_view new_database,
+                            std::string_view new_whole);
+  // What the server's DDL log did not finish, or was lost with: an ALTER that was cut off leaves its old
+  // table whole and no copy behind. Only while no statement runs. `fate` is asked for tables whose name the
+  // catalog does not have any more. Errors: as rename() and drop().
+  Status finish_interrupted_alters(const FateOf &fate, FinishedAlters *done);
   // Removes the row; one synced write. The rows' space is reclaimed by reclaim().
   // Errors: kNotFound, and as create().
   Status drop(std::string_view database, std::string_view name);
@@ -168,6 +190,9 @@ class Catalog {
   std::vector<SideFile> side_files() const;
 
  private:
+  Status finish_alter(const TableDef &table, Fate fate, FinishedAlters *done);
+  Status put_back(const TableDef &table, FinishedAlters *done);
+  Status drop_aside(const TableDef &table, FinishedAlters *done);
   struct Impl;
   explicit Catalog(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -28,6 +28,12 @@ inline std::string name_key(std::string_view database, std::string_view name) {
 }
 
 struct Catalog::Impl {
+  // A table and what it is to be called.
+  struct Renaming {
+    TablePtr table;
+    std::string database, name;
+  };
+
   lsm::Database *database = nullptr;
 
   std::mutex change_mutex;
@@ -57,6 +63,7 @@ struct Catalog::Impl {
   TablePtr install(const TableDef &table, const TablePtr &former);
   void forget(const TableDef &table);
   Status store_new(TableDef *def, lsm::Family *family, bool own);
+  Status rename(const std::vector<Renaming> &renamings);
   Status drop(const std::vector<TablePtr> &tables);
   Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out);
 

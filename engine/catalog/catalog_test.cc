@@ -161,8 +161,9 @@ TEST_F(CatalogTest, an_alter_cut_off_leaves_the_old_table_and_no_copy) {
     for (const std::string &copy : one.copies) create(copy);
     for (const auto &[from, to] : one.renames) ASSERT_TRUE(catalog_->rename("d", from, "d", to).ok());
     reopen();
-    size_t put_back = 0;
-    ASSERT_TRUE(catalog_->finish_interrupted_alters(&put_back).ok());
+    FinishedAlters done;
+    ASSERT_TRUE(
+        catalog_->finish_interrupted_alters([](const TableDef &) { return Fate::kPutBack; }, &done).ok());
     ASSERT_EQ(catalog_->list("d").size(), 1u);
     ASSERT_NE(catalog_->find("d", "t"), nullptr);
     EXPECT_EQ(catalog_->find("d", "t")->id == old.id, one.old_survives);

@@ -7,9 +7,8 @@
 #include <rocksdb/write_batch.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "catalog/record.h"
 #include "handler/alter_definition.h"
 #include "handler/error_map.h"
@@ -94,19 +93,11 @@ Status remove_temporary_rows(const catalog::TablePtr &def) {
 }
 
 // A partitioned table that was not opened since its .frm went comes here as a whole, not partition by
-// partition: its partitions' names, all with its own in front.
-std::vector<std::string> partitions_of(const ah::TableName &name) {
-  std::vector<std::string> names;
-  for (const catalog::TablePtr &def : atoll::plugin::instance()->catalog->list(name.database))
-    if (def->name.starts_with(name.table + "#P#")) names.push_back(def->name);
-  return names;
-}
-
-Status rename_each_partition(const ah::TableName &source, const ah::TableName &target, const char *from,
-                             const char *to) {
-  for (const std::string &partition : partitions_of(source))
-    ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->rename(
-        source.database, partition, target.database, target.table + partition.substr(source.table.size())));
+// partition.
+Status rename_with_partitions(const ah::TableName &source, const ah::TableName &target, const char *from,
+                              const char *to) {
+  ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->rename_partitioned(
+      source.database, source.table, target.database, target.table));
   // Not there when the data directory is new: discovery writes it.
   (void)rename((std::string(from) + ".par").c_str(), (std::string(to) + ".par").c_str());
   return Status::Ok();
@@ -127,9 +118,8 @@ Status keep_definition_of_exchanged(const ah::TableName &name, const char *path)
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   const catalog::TablePtr def = all->find(name.database, name.table);
   if (!def) return Status::Ok();
-  std::ifstream file(std::string(path) + reg_ext, std::ios::binary);
   catalog::TableDef changed = *def;
-  changed.frm.assign(std::istreambuf_iterator<char>(file), {});
+  changed.frm = atoll::content_of(std::string(path) + reg_ext);
   return changed.frm.empty() ? Status::Ok() : all->update(changed);
 }
 
@@ -223,12 +213,15 @@ int ha_atoll::rename_table(const char *from, const char *to) {
   atoll::plugin::note_database(target.database.c_str());
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   const catalog::TablePtr before = all->find(source.database, source.table);
-  Status status = all->rename(source.database, source.table, target.database, target.table);
+  if (!before && ah::is_internal(source.table) && !ah::is_partition(source.table))
+    return ah::rename_for_other_engine(ha_thd(), from, to);
+  Status status = before && before->logical_only
+                      ? rename_with_partitions(source, target, from, to)
+                      : all->rename(source.database, source.table, target.database, target.table);
   // Opening the catalog has put the partition back, and now the server's DDL log wants to.
   if (status.code() == Code::kNotFound && ah::is_partition(source.table) && ah::is_partition(target.table) &&
       all->find(target.database, target.table))
     status = Status::Ok();
-  if (status.ok() && before && before->logical_only) status = rename_each_partition(source, target, from, to);
   if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
   if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;
   if (status.ok() && ah::is_partition(source.table) && !ah::is_partition(target.table))
@@ -271,13 +264,11 @@ bool is_sequence_image(const std::string &frm) {
   return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;
 }
 
-// A partitioned table that is dropped as a whole: its partitions, each of which looks at all of them.
+// A partitioned table that is dropped as a whole: its first partition, which looks at all of them.
 bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef &def) {
   if (!def.logical_only) return ah::refuse_for_prepared_writers(def);
-  const std::vector<std::string> partitions = partitions_of(name);
-  if (partitions.empty()) return false;
-  const catalog::TablePtr first = atoll::plugin::instance()->catalog->find(name.database, partitions[0]);
-  return first && ah::refuse_for_prepared_writers(*first);
+  const auto all = atoll::plugin::instance()->catalog->with_partitions(name.database, name.table);
+  return all.size() > 1 && ah::refuse_for_prepared_writers(*all[1]);
 }
 
 int drop_table(handlerton *, const char *path) {
@@ -374,6 +365,7 @@ void fill_handlerton(handlerton *hton) {
   fill_transaction_callbacks(hton);
   fill_ddl_callbacks(hton);
   fill_discovery_callbacks(hton);
+  fill_ddl_recovery_callbacks(hton);
 }
 
 }  // namespace atoll::handler

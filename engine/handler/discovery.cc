@@ -1,9 +1,7 @@
 // Discovery: a server with an empty data directory finds every table in the catalog.
 #include "handler/ha_atoll.h"
 
-#include <fstream>
-#include <iterator>
-
+#include "base/file.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/table_name.h"
@@ -68,11 +66,6 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, u
   return def && def->frm.find(number) != std::string::npos ? 0 : 1;
 }
 
-std::string read_file(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
 // The logical entry of a partitioned table: its .frm and .par, no rows of its own. At CREATE the .frm is not
 // written yet: the first partition's create() brings it (ah::note_partitioned_frm). At RENAME the files may
 // still have the old name: what is known is carried over.
@@ -90,8 +83,8 @@ Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   def.name = name.table;
   def.logical_only = true;
   if (!existing) def.former_name = before && ah::is_internal(name.table) ? before->name : std::string();
-  if (std::string frm = read_file(std::string(path) + ".frm"); !frm.empty()) def.frm = std::move(frm);
-  if (std::string par = read_file(std::string(path) + ".par"); !par.empty()) def.par = std::move(par);
+  if (std::string frm = atoll::content_of(std::string(path) + ".frm"); !frm.empty()) def.frm = std::move(frm);
+  if (std::string par = atoll::content_of(std::string(path) + ".par"); !par.empty()) def.par = std::move(par);
   if (def.versions.empty()) def.versions.push_back({1, {}});
   return existing ? all->update(def) : all->create(&def, false);
 }
@@ -101,6 +94,19 @@ Status rename_whole(const ah::TableName &from, const ah::TableName &to) {
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   return all->find(to.database, to.table) ? all->drop(from.database, from.table)
                                           : all->rename(from.database, from.table, to.database, to.table);
+}
+
+// CONVERT PARTITION calls the definition #sql-backup for as long as it takes; that it removes the file later
+// it does not say. The partitions have kept their names.
+Status drop_backup_of(const ah::TableName &name) {
+  catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
+  if (ah::is_internal(name.table)) return Status::Ok();
+  for (const catalog::TablePtr &def : all->list(name.database)) {
+    if (!def->logical_only || !ah::is_internal(def->name) || def->former_name != name.table) continue;
+    if (all->with_partitions(name.database, def->name).size() == 1)
+      ATOLL_RETURN_IF_ERROR(all->drop(name.database, def->name));
+  }
+  return Status::Ok();
 }
 
 int create_partitioning_metadata(const char *path, const char *old_path, chf_create_flags action) {
@@ -122,7 +128,8 @@ int create_partitioning_metadata(const char *path, const char *old_path, chf_cre
     }
     if (action == CHF_DELETE_FLAG) return 0;
   }
-  const Status status = store_partitioned(path, before);
+  Status status = store_partitioned(path, before);
+  if (status.ok()) status = drop_backup_of(ah::parse_table_name(path));
   return status.ok() ? 0 : ah::report(current_thd, status);
 }
 

@@ -7,6 +7,7 @@
 #include "txn/lock_table.h"
 
 struct handlerton;
+class THD;
 
 namespace atoll::handler {
 
@@ -16,6 +17,12 @@ void fill_handlerton(handlerton *hton);
 void fill_transaction_callbacks(handlerton *hton);
 void fill_ddl_callbacks(handlerton *hton);
 void fill_discovery_callbacks(handlerton *hton);
+void fill_ddl_recovery_callbacks(handlerton *hton);
+
+// When the ALTER of a partitioned table from ATOLL to another engine is rolled forward after a crash, the
+// server asks the old table's engine to rename the new table. Does so with that engine, by the paths of the
+// whole table. Returns a handler error: HA_ERR_NO_SUCH_TABLE when there is no such table.
+int rename_for_other_engine(THD *thd, const char *from, const char *to);
 
 // Parallel replication hears of every lock wait before it starts, and kills the transaction that must commit
 // later. Called once, before the first lock.

@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <vector>
 
@@ -22,6 +20,7 @@
 #include "handler/handlerton.h"
 #include "handler/table_statistics.h"
 #include "plugin/background.h"
+#include "plugin/ddl_recovery.h"
 #include "plugin/heap.h"
 #include "plugin/log.h"
 #include "plugin/side_files.h"
@@ -166,89 +165,8 @@ void restore_side_files(SideFiles *side_files, bool was_restored) {
       "the server itself, not in the bucket: restore them from your own dump");
 }
 
-// The server's DDL log went with the machine: what it would have undone is undone here.
-void finish_interrupted_alters(Instance *instance) {
-  size_t put_back = 0;
-  const Status status = instance->catalog->finish_interrupted_alters(&put_back);
-  if (!status.ok()) log_error(status.with("undoing interrupted ALTER statements").message());
-  if (put_back > 0)
-    log_warning("an ALTER was under way when the former server was lost; " + std::to_string(put_back) +
-                " tables are as they were before it");
-}
-
-std::string content_of(const std::filesystem::path &file) {
-  std::ifstream in(file, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-// The server writes the .frm of a discovered table in place: a kill -9 may leave half of it, and the table
-// could not be opened any more. The catalog's copy is the truth; without the file the table is discovered
-// anew.
-void remove_torn_definitions(const std::vector<catalog::TablePtr> &tables,
-                             const std::filesystem::path &data_dir) {
-  for (const catalog::TablePtr &table : tables) {
-    if (table->frm.empty()) continue;
-    const std::filesystem::path file = data_dir / table->database / (table->name + ".frm");
-    std::error_code error;
-    const uintmax_t bytes = std::filesystem::file_size(file, error);
-    if (error || bytes >= table->frm.size()) continue;
-    if (!std::string_view(table->frm).starts_with(content_of(file))) continue;
-    if (std::filesystem::remove(file, error))
-      log_warning("removed " + file.string() +
-                  ", which was only half written; its table is discovered again");
-  }
-}
-
-// The server renames a partitioned table in the engine first and its .frm last. Cut off in between, its DDL
-// log can undo nothing: it needs the .frm to know the engine of the partitions. With the file moved here, it
-// can.
-void move_definitions_of_renamed(const catalog::Catalog &catalog,
-                                 const std::vector<catalog::TablePtr> &tables,
-                                 const std::filesystem::path &data_dir) {
-  for (const catalog::TablePtr &table : tables) {
-    const size_t slash = table->former_name.find('/');
-    if (!table->logical_only || slash == std::string::npos) continue;
-    const std::string database = table->former_name.substr(0, slash);
-    const std::string name = table->former_name.substr(slash + 1);
-    const std::filesystem::path now = data_dir / table->database / (table->name + ".frm");
-    const std::filesystem::path before = data_dir / database / (name + ".frm");
-    if (catalog::is_internal(name) || catalog.find(database, name) || std::filesystem::exists(now) ||
-        content_of(before) != table->frm)
-      continue;
-    std::error_code error;
-    std::filesystem::rename(before, now, error);
-    log_warning("the renaming of " + before.string() + " was cut off; its definition now follows as " +
-                now.string());
-  }
-}
-
-// A .par file of this content without a .frm; empty: there is none.
-std::filesystem::path stray_partition_list(const std::filesystem::path &directory, std::string_view content) {
-  std::error_code error;
-  for (const auto &entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::filesystem::path &file = entry.path();
-    if (file.extension() != ".par" || content_of(file) != content) continue;
-    if (!std::filesystem::exists(std::filesystem::path(file).replace_extension(".frm"))) return file;
-  }
-  return {};
-}
-
-// It renames the file that lists the partitions in between. Cut off after that, the catalog puts the
-// partitions back, and the file stands under a name where nobody looks for it.
-void put_back_partition_lists(const std::vector<catalog::TablePtr> &tables,
-                              const std::filesystem::path &data_dir) {
-  for (const catalog::TablePtr &table : tables) {
-    if (!table->logical_only || table->par.empty()) continue;
-    const std::filesystem::path directory = data_dir / table->database;
-    const std::filesystem::path own = directory / (table->name + ".par");
-    if (std::filesystem::exists(own) || !std::filesystem::exists(directory / (table->name + ".frm")))
-      continue;
-    std::error_code error;
-    const std::filesystem::path stray = stray_partition_list(directory, table->par);
-    if (!stray.empty()) std::filesystem::rename(stray, own, error);
-    if (stray.empty() || error) std::ofstream(own, std::ios::binary) << table->par;
-    log_warning("made " + own.string() + " again, which was missing");
-  }
+std::filesystem::path data_directory(const Settings &settings) {
+  return std::filesystem::path(settings.base_dir).parent_path();
 }
 
 Status open_all(const Settings &settings, handlerton *hton) {
@@ -261,17 +179,12 @@ Status open_all(const Settings &settings, handlerton *hton) {
     close(instance.get());
     return status;
   }
-  const bool was_restored = atoll_store_was_restored(instance->store) != 0;
-  if (was_restored) finish_interrupted_alters(instance.get());
+  const std::filesystem::path data_dir = data_directory(settings);
   state.side_files = std::make_unique<SideFiles>(
-      instance->catalog.get(), std::filesystem::path(settings.base_dir).parent_path().string(),
+      instance->catalog.get(), data_dir.string(),
       FileModes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)});
-  restore_side_files(state.side_files.get(), was_restored);
-  const std::filesystem::path data_dir = std::filesystem::path(settings.base_dir).parent_path();
-  const std::vector<catalog::TablePtr> tables = instance->catalog->list("");
-  remove_torn_definitions(tables, data_dir);
-  move_definitions_of_renamed(*instance->catalog, tables, data_dir);
-  put_back_partition_lists(tables, data_dir);
+  restore_side_files(state.side_files.get(), atoll_store_was_restored(instance->store) != 0);
+  prepare_ddl_recovery(*instance->catalog, data_dir);
   state.owned = std::move(instance);
   return Status::Ok();
 }
@@ -312,6 +225,7 @@ void try_again() {
   Status status = open_all(state.settings, state.hton);
   if (status.ok()) status = refuse_late_recovery();
   if (status.ok()) {
+    finish_ddl_recovery(/*with_log=*/false);
     announce();
     return;
   }
@@ -381,6 +295,7 @@ Status start_instance(handlerton *hton) {
   hide_directories(state.settings);
   const Status status = open_all(state.settings, hton);
   if (status.ok()) {
+    if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // INSTALL SONAME
     announce();
   } else {
     set_reason(status);
@@ -411,6 +326,15 @@ void stop_instance() {
   }
   forget_secrets(&state.settings);
   set_reason(Status(Code::kUnavailable, "the engine has been stopped"));
+}
+
+void finish_ddl_recovery(bool with_log) {
+  if (!state.owned || is_read_only() || !bridge::ok(atoll_store_may_write(state.owned->store))) return;
+  const bool is_older = !with_log || atoll_store_was_restored(state.owned->store) != 0;
+  const DataDirectory directory{data_directory(state.settings), static_cast<uint8_t>(state.hton->db_type),
+                                is_older};
+  log_failure(
+      finish_ddl_recovery(state.owned->catalog.get(), directory).with("finishing what a crash interrupted"));
 }
 
 void note_database(const char *directory) {

@@ -44,6 +44,11 @@ Status start_instance(handlerton *hton);
 // Flushes, publishes (bounded wait), closes. Called from plugin deinit.
 void stop_instance();
 
+// No statement runs yet: files and catalog are made to agree (plugin/ddl_recovery.h). Called by the
+// handlerton when the server has gone through its DDL log, `with_log`, and wherever the engine opens later
+// than that: then files may be of before a change that the log would have finished.
+void finish_ddl_recovery(bool with_log);
+
 // ---- error log ----
 void log_info(const std::string &message);
 void log_warning(const std::string &message);
