@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash bench-archive bench-tpch bench-ddl memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk bench-archive bench-tpch bench-ddl memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -56,6 +56,9 @@ integration: build    ## kill -9, recovery from the bucket, two servers on one b
 
 ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has 40
 	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/test_ddl_kill.py -s
+
+ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGINE=InnoDB EVERY=5 for comparison; make test has some
+	@$(PYTHON) tools/harness/crash_walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)")
 
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
 	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))

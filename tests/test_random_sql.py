@@ -15,7 +15,7 @@ from harness.random_sql import new_server, replay, run_rounds
 from harness.random_sql_compare import Answer, Difference, Pair, Stop
 from harness.random_sql_dml import Step
 
-MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "5"))
+MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "10"))
 SEED = int(os.environ.get("ATOLL_RANDOM_SEED", "9102"))
 CREATE = Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY b (b)) ENGINE={E}{C}")
 # The engine's name in a statement makes the two differ.

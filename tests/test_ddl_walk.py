@@ -1,0 +1,31 @@
+"""Goal:   kill -9 at any system call of any DDL statement leaves the old definition or the new one, readable by the
+        server and known to the catalog, and no orphans.
+Method: strace ends the server as the statement's thread enters a call that changes files; after the restart all
+        definitions and rows must be those of before or after, then once more from the catalog alone
+        (tools/harness/crash_walk.py). Here some of the calls, others in each run; all of them by `make ddl-walk`.
+
+ATOLL_DDL_WALK_EVERY says each how many calls, ATOLL_DDL_WALK_SEED repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from harness import crash_walk
+
+EVERY = int(os.environ.get("ATOLL_DDL_WALK_EVERY", "25"))
+SEED = int(os.environ.get("ATOLL_DDL_WALK_SEED", str(random.randrange(1 << 30))))
+
+
+@pytest.mark.skipif(not crash_walk.can_trace(), reason="strace may not trace processes here")
+def test_kill_9_at_a_system_call_of_ddl_leaves_the_old_or_the_new_definition():
+    print(f"seed {SEED}, every {EVERY}")
+    calls, wrong = 0, []
+    for _walk, result in crash_walk.take_walks("ATOLL", EVERY, SEED):
+        calls += result.calls
+        wrong += result.wrong
+    print(f"{calls} calls")
+    assert not wrong, "\n".join(wrong)
+    assert calls > 1000 / EVERY, "too few calls to prove anything"
