@@ -3,7 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 
 namespace atoll {
@@ -11,7 +11,9 @@ namespace atoll {
 // Empty when there is no such file or it cannot be read.
 inline std::string content_of(const std::filesystem::path &file) {
   std::ifstream in(file, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  std::ostringstream content;
+  content << in.rdbuf();  // unlike an iterator it does not throw when reading fails
+  return content.str();
 }
 
 }  // namespace atoll

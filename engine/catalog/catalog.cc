@@ -298,26 +298,56 @@ std::vector<TablePtr> Catalog::with_partitions(std::string_view database, std::s
 }
 
 Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *done) {
-  for (const TablePtr &table : list("")) {
-    const TablePtr now = find(table->id);  // a partition has gone with its whole
-    if (!is_internal(table->name) || now != table) continue;
-    const std::string &former = table->former_name;
-    if (former.empty() || is_internal(former) || find(table->database, former)) {
-      // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else.
-      if (table->name.starts_with("#sql-")) ATOLL_RETURN_IF_ERROR(drop_aside(*table, done));
-      continue;
-    }
-    const bool is_whole_here = find(table->database, whole_table(former)) != nullptr;
-    ATOLL_RETURN_IF_ERROR(finish_alter(*table, is_whole_here ? Fate::kPutBack : fate(*table), done));
+  Status first_failure;
+  const auto note = [&](const Status &status) {
+    if (first_failure.ok()) first_failure = status;
+  };
+  // What has its name again is dropped by nobody.
+  for (const TablePtr &table : tables_aside())
+    if (is_nameless(*table)) note(finish_alter(*table, fate, done));
+  // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was kept.
+  for (const TablePtr &table : tables_aside())
+    if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
+      note(drop_aside(*table, done));
+  return first_failure;
+}
+
+std::vector<TablePtr> Catalog::tables_aside() const {
+  std::vector<TablePtr> tables = list("");
+  std::erase_if(tables, [](const TablePtr &table) { return !is_internal(table->name); });
+  return tables;
+}
+
+// Whether the table was called something else that nothing in the catalog is called now.
+bool Catalog::is_nameless(const TableDef &table) const {
+  const std::string &former = table.former_name;
+  return !former.empty() && !is_internal(former) && !find(table.database, former);
+}
+
+Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done) {
+  const TablePtr now = find(table.id);
+  if (!now || now->name != table.name) return Status::Ok();  // a partition has gone with its whole
+  if (is_partition(table.name) && find(table.database, whole_table(table.name)))
+    return Status::Ok();  // or will
+  if (find(table.database, whole_table(table.former_name))) return put_back(table, done);
+  switch (fate(table)) {
+    case Fate::kPutBack:
+      return put_back(table, done);
+    case Fate::kKeep:
+      return keep(table, done);
+    case Fate::kDrop:
+      return drop_aside(table, done);
   }
   return Status::Ok();
 }
 
-Status Catalog::finish_alter(const TableDef &table, Fate fate, FinishedAlters *done) {
-  if (fate == Fate::kPutBack) return put_back(table, done);
-  if (fate == Fate::kDrop) return drop_aside(table, done);
-  if (!is_partition(table.name)) done->kept.push_back(name_key(table.database, table.name));
-  return Status::Ok();
+// Under a name that neither this nor a later start touches.
+Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
+  if (!table.name.starts_with("#sql-")) return Status::Ok();
+  const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());
+  done->kept.push_back(name_key(table.database, name));
+  return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
+                                  : rename_partitioned(table.database, table.name, table.database, name);
 }
 
 // Of a partition without its whole: only that.

@@ -115,7 +115,7 @@ enum class Fate {
 struct FinishedAlters {
   std::vector<std::string> put_back;  // have their name again
   std::vector<std::string> dropped;   // copies nobody needs
-  std::vector<std::string> kept;      // old tables whose name another engine has now
+  std::vector<std::string> kept;      // old tables whose name another engine has now: called #sqlx-...
 };
 
 class Catalog {
@@ -190,7 +190,10 @@ class Catalog {
   std::vector<SideFile> side_files() const;
 
  private:
-  Status finish_alter(const TableDef &table, Fate fate, FinishedAlters *done);
+  std::vector<TablePtr> tables_aside() const;
+  bool is_nameless(const TableDef &table) const;
+  Status finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done);
+  Status keep(const TableDef &table, FinishedAlters *done);
   Status put_back(const TableDef &table, FinishedAlters *done);
   Status drop_aside(const TableDef &table, FinishedAlters *done);
   struct Impl;

@@ -24,8 +24,10 @@ bool PartitionList::is_all_of(uint8_t engine) const {
   return std::all_of(engines.begin(), engines.end(), [engine](uint8_t one) { return one == engine; });
 }
 
-bool PartitionList::has(uint8_t engine) const {
-  return std::find(engines.begin(), engines.end(), engine) != engines.end();
+bool PartitionList::is_built_in() const {
+  constexpr uint8_t kFirstDynamic = 45;  // sql/handler.h, DB_TYPE_FIRST_DYNAMIC
+  return std::all_of(engines.begin(), engines.end(),
+                     [](uint8_t one) { return one > 0 && one < kFirstDynamic; });
 }
 
 std::optional<PartitionList> parse_partition_list(std::string_view content) {

@@ -14,7 +14,8 @@ struct PartitionList {
   std::vector<std::string> names;  // "p0", "p0#SP#p0sp0": what follows "#P#" in the partition's file name
 
   bool is_all_of(uint8_t engine) const;
-  bool has(uint8_t engine) const;
+  // All of engines whose numbers are the same everywhere; others get theirs by the order of loading.
+  bool is_built_in() const;
 };
 
 // nullopt: it is none, or cut off. Format: sql/ha_partition.cc, create_handler_file().

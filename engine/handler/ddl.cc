@@ -207,14 +207,15 @@ int ha_atoll::rename_table(const char *from, const char *to) {
     ah::TemporaryTables::rename(from, to);
     return 0;
   }
-  if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
+  if (Status status = atoll::plugin::ready(); !status.ok()) return fail(status);
   const ah::TableName source = ah::parse_table_name(from);
   const ah::TableName target = ah::parse_table_name(to);
-  atoll::plugin::note_database(target.database.c_str());
   catalog::Catalog *all = atoll::plugin::instance()->catalog.get();
   const catalog::TablePtr before = all->find(source.database, source.table);
   if (!before && ah::is_internal(source.table) && !ah::is_partition(source.table))
     return ah::rename_for_other_engine(ha_thd(), from, to);
+  if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
+  atoll::plugin::note_database(target.database.c_str());
   Status status = before && before->logical_only
                       ? rename_with_partitions(source, target, from, to)
                       : all->rename(source.database, source.table, target.database, target.table);

@@ -1,6 +1,9 @@
 #include "plugin/ddl_recovery.h"
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -17,6 +20,19 @@ namespace fs = std::filesystem;
 using catalog::Catalog;
 using catalog::TableDef;
 using catalog::TablePtr;
+
+std::vector<fs::path> files_in(const fs::path &directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+    files.push_back(at->path());
+  return files;
+}
+
+bool is_there(const fs::path &file) {
+  std::error_code error;
+  return fs::exists(file, error);
+}
 
 // The server writes the .frm of a discovered table in place: a kill -9 may leave half of it, and the table
 // could not be opened any more. The catalog's copy is the truth; without the file the table is discovered
@@ -47,7 +63,7 @@ void move_definitions_of_renamed(const Catalog &catalog, const std::vector<Table
     const std::string name = table->former_name.substr(slash + 1);
     const fs::path now = data_dir / table->database / (table->name + ".frm");
     const fs::path before = data_dir / database / (name + ".frm");
-    if (catalog::is_internal(name) || catalog.find(database, name) || fs::exists(now) ||
+    if (catalog::is_internal(name) || catalog.find(database, name) || is_there(now) ||
         content_of(before) != table->frm)
       continue;
     std::error_code error;
@@ -59,11 +75,9 @@ void move_definitions_of_renamed(const Catalog &catalog, const std::vector<Table
 
 // A .par file of this content without a .frm; empty: there is none.
 fs::path stray_partition_list(const fs::path &directory, std::string_view content) {
-  std::error_code error;
-  for (const auto &entry : fs::directory_iterator(directory, error)) {
-    const fs::path &file = entry.path();
+  for (const fs::path &file : files_in(directory)) {
     if (file.extension() != ".par" || content_of(file) != content) continue;
-    if (!fs::exists(fs::path(file).replace_extension(".frm"))) return file;
+    if (!is_there(fs::path(file).replace_extension(".frm"))) return file;
   }
   return {};
 }
@@ -72,10 +86,10 @@ fs::path stray_partition_list(const fs::path &directory, std::string_view conten
 // partitions back, and the file stands under a name where nobody looks for it.
 void put_back_partition_lists(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
-    if (!table->logical_only || table->par.empty()) continue;
+    if (!table->logical_only || table->par.empty() || table->frm.empty()) continue;
     const fs::path directory = data_dir / table->database;
     const fs::path own = directory / (table->name + ".par");
-    if (fs::exists(own) || !fs::exists(directory / (table->name + ".frm"))) continue;
+    if (is_there(own) || content_of(directory / (table->name + ".frm")) != table->frm) continue;
     std::error_code error;
     const fs::path stray = stray_partition_list(directory, table->par);
     if (!stray.empty()) fs::rename(stray, own, error);
@@ -96,12 +110,9 @@ std::set<std::string> databases_of(const Catalog &catalog) {
 
 // The name under which the directory has this definition; empty: it has not.
 std::string name_of_definition(const fs::path &directory, std::string_view frm) {
-  std::error_code error;
-  for (const auto &entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().stem().string();
-    if (entry.path().extension() == ".frm" && !catalog::is_internal(name) && content_of(entry.path()) == frm)
-      return name;
-  }
+  for (const fs::path &file : files_in(directory))
+    if (file.extension() == ".frm" && !catalog::is_internal(file.stem().string()) && content_of(file) == frm)
+      return file.stem().string();
   return {};
 }
 
@@ -109,7 +120,7 @@ std::string name_of_definition(const fs::path &directory, std::string_view frm) 
 // the new table and asks the other engine to rename the rest.
 Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   for (const TablePtr &table : catalog->list("")) {
-    if (!table->logical_only || !catalog::is_internal(table->name)) continue;
+    if (!table->logical_only || table->frm.empty() || !catalog::is_internal(table->name)) continue;
     const std::string name = name_of_definition(data_dir / table->database, table->frm);
     if (name.empty() || catalog->find(table->database, name)) continue;
     ATOLL_RETURN_IF_ERROR(catalog->rename_partitioned(table->database, table->name, table->database, name));
@@ -121,17 +132,32 @@ Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// The files' content when the server's recovery has changed it behind our back (statements on partitions), or
-// made the entry's name anew.
+// Whether the list names exactly the partitions that the catalog has.
+bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::vector<TablePtr> &partitions,
+                const std::string &whole) {
+  if (!list) return false;
+  std::set<std::string> listed, found;
+  for (const std::string &name : list->names) listed.insert(whole + "#P#" + name);
+  for (const TablePtr &table : partitions)
+    if (catalog::is_partition(table->name)) found.insert(table->name);
+  return listed == found;
+}
+
+// The server's recovery has finished or undone a statement on partitions by the files alone: the entry is
+// missing, empty or lists other partitions than there are. An entry that agrees with them is not touched: it
+// may be newer than files that were left here when another server had the bucket.
 Status follow_files(Catalog *catalog, const DataDirectory &directory, const std::string &database,
                     const std::string &name) {
   const fs::path file = directory.path / database / name;
   const std::string frm = content_of(file.string() + ".frm"), par = content_of(file.string() + ".par");
+  const std::vector<TablePtr> partitions = catalog->with_partitions(database, name);
   const auto list = catalog::parse_partition_list(par);
-  if (frm.empty() || !list || !list->is_all_of(directory.own_type)) return Status::Ok();
+  if (frm.empty() || !is_list_of(list, partitions, name) || !list->is_all_of(directory.own_type))
+    return Status::Ok();
   const TablePtr entry = catalog->find(database, name);
-  if (entry && (directory.is_older || !entry->logical_only)) return Status::Ok();
-  if (entry && entry->frm == frm && entry->par == par) return Status::Ok();
+  if (entry && !entry->logical_only) return Status::Ok();
+  if (entry && !entry->frm.empty() && is_list_of(catalog::parse_partition_list(entry->par), partitions, name))
+    return Status::Ok();
   TableDef table;
   if (entry) table = *entry;
   table.database = database;
@@ -150,19 +176,28 @@ Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
   for (const TablePtr &table : catalog->list(""))
     if (catalog::is_partition(table->name) && !catalog::is_internal(table->name))
       wholes.emplace(table->database, catalog::whole_table(table->name));
+  Status first_failure;
   for (const auto &[database, name] : wholes)
-    ATOLL_RETURN_IF_ERROR(follow_files(catalog, directory, database, name));
-  return Status::Ok();
+    if (const Status status = follow_files(catalog, directory, database, name); !status.ok())
+      first_failure = status;
+  return first_failure;
+}
+
+// Whether the files define a table of ours: an engine's name stands in a .frm with its length before it.
+bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type) {
+  return list ? list->is_all_of(own_type) : frm.find(std::string("\5\0ATOLL", 7)) != std::string::npos;
 }
 
 // Of the old table of an ALTER whose name the catalog does not have any more.
 catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
   const fs::path file = directory.path / aside.database / catalog::whole_table(aside.former_name);
   const std::string frm = content_of(file.string() + ".frm");
-  if (directory.is_older || frm.empty() || frm == aside.frm) return catalog::Fate::kPutBack;
-  // The new table's list gets its name after its partitions and before the .frm.
   const auto list = catalog::parse_partition_list(content_of(file.string() + ".par"));
-  return list && !list->has(directory.own_type) ? catalog::Fate::kDrop : catalog::Fate::kKeep;
+  if (frm.empty() || frm == aside.frm || is_own(frm, list, directory.own_type))
+    return catalog::Fate::kPutBack;
+  // The new table's list gets its name after its partitions and before the .frm.
+  const bool is_whole = list && list->is_built_in() && !directory.is_older;
+  return is_whole ? catalog::Fate::kDrop : catalog::Fate::kKeep;
 }
 
 Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
@@ -180,9 +215,14 @@ Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
 
 // CREATE TABLE was cut off before the first partition and before its .frm file was written.
 Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
-  for (const TablePtr &table : catalog->list("")) {
-    if (!table->logical_only || !content_of(file_of(data_dir, *table, ".frm")).empty()) continue;
-    if (catalog->with_partitions(table->database, table->name).size() > 1) continue;
+  const std::vector<TablePtr> tables = catalog->list("");
+  std::set<std::pair<std::string, std::string>> wholes;
+  for (const TablePtr &table : tables)
+    if (catalog::is_partition(table->name))
+      wholes.emplace(table->database, catalog::whole_table(table->name));
+  for (const TablePtr &table : tables) {
+    if (!table->logical_only || wholes.contains({table->database, table->name})) continue;
+    if (!content_of(file_of(data_dir, *table, ".frm")).empty()) continue;
     ATOLL_RETURN_IF_ERROR(catalog->drop(table->database, table->name));
     std::error_code error;
     for (const char *extension : {".frm", ".par"}) fs::remove(file_of(data_dir, *table, extension), error);
@@ -195,19 +235,15 @@ Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
 void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &databases,
                         const DataDirectory &directory) {
   for (const std::string &database : databases) {
-    std::error_code error;
-    std::vector<fs::path> stray;
-    for (const auto &entry : fs::directory_iterator(directory.path / database, error)) {
-      const fs::path &file = entry.path();
-      if (file.extension() != ".par" || !catalog::is_internal(file.stem().string())) continue;
-      if (catalog.find(database, file.stem().string()) ||
-          fs::exists(fs::path(file).replace_extension(".frm")))
-        continue;
+    for (const fs::path &file : files_in(directory.path / database)) {
+      const std::string name = file.stem().string();
+      if (file.extension() != ".par" || !catalog::is_internal(name)) continue;
+      if (catalog.find(database, name) || is_there(fs::path(file).replace_extension(".frm"))) continue;
       const auto list = catalog::parse_partition_list(content_of(file));
-      if (list && list->is_all_of(directory.own_type)) stray.push_back(file);
+      std::error_code error;
+      if (list && list->is_all_of(directory.own_type) && fs::remove(file, error))
+        log_warning("removed " + file.string() + ", left by an ALTER cut off");
     }
-    for (const fs::path &file : stray)
-      if (fs::remove(file, error)) log_warning("removed " + file.string() + ", left by an ALTER cut off");
   }
 }
 
@@ -222,13 +258,18 @@ void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
 
 Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
   const std::set<std::string> databases = databases_of(*catalog);  // also of what is dropped now
-  ATOLL_RETURN_IF_ERROR(rename_after_definition(catalog, directory.path));
-  ATOLL_RETURN_IF_ERROR(follow_all_files(catalog, directory));
-  ATOLL_RETURN_IF_ERROR(finish_alters(catalog, directory));
-  ATOLL_RETURN_IF_ERROR(drop_empty_entries(catalog, directory.path));
+  // None waits for another, so that one table that cannot be mended keeps no other from it.
+  const Status steps[] = {
+      rename_after_definition(catalog, directory.path),
+      follow_all_files(catalog, directory),
+      finish_alters(catalog, directory),
+      drop_empty_entries(catalog, directory.path),
+  };
   put_back_partition_lists(catalog->list(""), directory.path);
   remove_stray_lists(*catalog, databases, directory);
-  return Status::Ok();
+  const auto failed =
+      std::find_if(std::begin(steps), std::end(steps), [](const Status &status) { return !status.ok(); });
+  return failed == std::end(steps) ? Status::Ok() : *failed;
 }
 
 }  // namespace atoll::plugin

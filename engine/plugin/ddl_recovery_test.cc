@@ -109,26 +109,41 @@ TEST_F(DdlRecoveryTest, an_entry_that_partitions_lack_is_made_from_the_files) {
   EXPECT_EQ(find("t")->par, partition_list(kAtoll, 1));
 }
 
-TEST_F(DdlRecoveryTest, an_entry_follows_its_files_unless_they_are_older) {
-  make_partitioned("t", "before");
-  write("t.frm", "after");
-  write("t.par", partition_list(kAtoll, 2));
-  directory_.is_older = true;
+TEST_F(DdlRecoveryTest, an_entry_that_is_empty_or_lists_other_partitions_follows_the_files) {
+  make_entry("t", "before", partition_list(kAtoll, 1));
+  make_entry("u", "", partition_list(kAtoll, 2));
+  for (const std::string name : {"t", "u"}) {
+    make(name + "#P#p0");
+    make(name + "#P#p1");
+    write(name + ".frm", "after");
+    write(name + ".par", partition_list(kAtoll, 2));
+  }
   finish();
-  EXPECT_EQ(find("t")->frm, "before");
-  directory_.is_older = false;
-  finish();
-  EXPECT_EQ(find("t")->frm, "after");
+  for (const char *name : {"t", "u"}) {
+    EXPECT_EQ(find(name)->frm, "after");
+    EXPECT_EQ(find(name)->par, partition_list(kAtoll, 2));
+  }
+}
+
+TEST_F(DdlRecoveryTest, an_entry_that_agrees_with_its_partitions_is_right_whatever_the_files_say) {
+  make_partitioned("t", "newer");
+  write("t.frm", "from before another server had the bucket");
+  for (const size_t partitions : {2, 3}) {
+    write("t.par", partition_list(kAtoll, partitions));
+    finish();
+    EXPECT_EQ(find("t")->frm, "newer");
+  }
 }
 
 TEST_F(DdlRecoveryTest, files_of_another_engine_or_cut_off_say_nothing) {
-  make_partitioned("t", "before");
+  make("t#P#p0");
+  make("t#P#p1");
   write("t.frm", "after");
   for (const std::string &par : {std::string(), partition_list(kInnoDB, 2), std::string("\3\0\0\0sum.\2", 9),
                                  partition_list(kAtoll, 2).substr(0, 18)}) {
     write("t.par", par);
     finish();
-    EXPECT_EQ(find("t")->frm, "before");
+    EXPECT_EQ(find("t"), nullptr);
   }
 }
 
@@ -144,7 +159,8 @@ TEST_F(DdlRecoveryTest, the_new_table_of_an_alter_follows_its_frm) {
 
 TEST_F(DdlRecoveryTest, the_old_table_of_an_alter_is_put_back_kept_or_dropped) {
   const std::string aside = "#sql-backup-1-2";
-  const Names back{"t", "t#P#p0", "t#P#p1"}, kept{aside, aside + "#P#p0", aside + "#P#p1"};
+  const Names back{"t", "t#P#p0", "t#P#p1"};
+  const Names kept{"#sqlx-backup-1-2", "#sqlx-backup-1-2#P#p0", "#sqlx-backup-1-2#P#p1"};
   struct Case {
     const char *story;
     std::string frm, par;  // of t, as files
@@ -156,8 +172,10 @@ TEST_F(DdlRecoveryTest, the_old_table_of_an_alter_is_put_back_kept_or_dropped) {
       {"its own .frm is there still", "old", "", false, back},
       {"another engine has it", "of InnoDB", "", false, kept},
       {"another engine has it, whole", "of InnoDB", partition_list(kInnoDB, 2), false, {}},
-      {"a list of ours says nothing of the new table", "of InnoDB", partition_list(kAtoll, 2), false, kept},
-      {"the files are older than the catalog", "of long ago", partition_list(kInnoDB, 2), true, back},
+      {"engines without a fixed number", "of another", partition_list(kAtoll + 1, 2), false, kept},
+      {"an old definition of ours, partitioned", "old", partition_list(kAtoll, 3), false, back},
+      {"an old definition of ours", std::string("...\5\0ATOLL", 10), "", false, back},
+      {"the files are older than the catalog", "of InnoDB", partition_list(kInnoDB, 2), true, kept},
   };
   for (const Case &one : cases) {
     SCOPED_TRACE(one.story);
@@ -170,9 +188,21 @@ TEST_F(DdlRecoveryTest, the_old_table_of_an_alter_is_put_back_kept_or_dropped) {
     directory_.is_older = one.is_older;
     finish();
     EXPECT_EQ(tables(), one.expected);
+    finish();
+    EXPECT_EQ(tables(), one.expected) << "at the next start";
     if (tables().empty()) continue;
     ASSERT_TRUE(catalog_->drop_partitioned("d", tables().front()).ok());
   }
+}
+
+TEST_F(DdlRecoveryTest, a_kept_table_stays_when_its_name_is_used_again) {
+  make("t", "old");
+  rename("t", "#sql-backup-1-2");
+  write("t.frm", "of InnoDB");
+  finish();
+  make("t", "new");
+  finish();
+  EXPECT_EQ(tables(), (Names{"#sqlx-backup-1-2", "t"}));
 }
 
 TEST_F(DdlRecoveryTest, copies_beside_a_table_that_is_there_go) {
@@ -215,9 +245,11 @@ TEST_F(DdlRecoveryTest, half_written_definitions_go_and_lists_come_back_before_r
   write("t.frm", "the whole");
   make_partitioned("u", "u");
   write("u.frm", "u");
+  make_partitioned("v", "");  // what it is, only its file can say
   prepare_ddl_recovery(*catalog_, directory_.path);
   EXPECT_FALSE(exists("t.frm"));
   EXPECT_EQ(content_of(directory_.path / "d" / "u.par"), partition_list(kAtoll, 2));
+  EXPECT_FALSE(exists("v.par"));
 }
 
 }  // namespace

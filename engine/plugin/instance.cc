@@ -255,7 +255,8 @@ void sync_appended(Instance *running) {
 void tick(uint64_t second) {
   Instance *running = instance();
   if (running == nullptr) {
-    if (second % kRetrySeconds == 0 && is_worth_another_try()) try_again();
+    const bool is_time = mysqld_server_started && second % kRetrySeconds == 0;
+    if (is_time && is_worth_another_try()) try_again();
     return;
   }
   sync_appended(running);
