@@ -288,7 +288,7 @@ class Pair:
         """
         atoll = self.ask("atoll", step.sql, step.session)
         self._administer("CREATE DATABASE IF NOT EXISTS aside")
-        for table in set(re.findall(r"\bt\d+\b", step.sql)):
+        for table in set(re.findall(r"\bt\d*\b", step.sql)):
             copy = f"CREATE TEMPORARY TABLE aside.{table} ENGINE=Aria AS SELECT * FROM {table}"
             self.ask("inno", copy, step.session)
         self.ask("inno", "USE aside", step.session)
