@@ -184,6 +184,7 @@ class Catalog {
 
   // Databases and side files, so that an empty data directory can be rebuilt.
   Status put_database(const DatabaseDef &def);  // no write when unchanged
+  // Also what stands aside under internal names: the server, which has dropped all tables, does not see it.
   Status drop_database(std::string_view name);
   std::vector<DatabaseDef> databases() const;
   Status put_side_file(const SideFile &file);  // empty content = remove; no write when unchanged

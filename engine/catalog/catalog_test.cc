@@ -328,6 +328,14 @@ TEST_F(CatalogTest, databases_and_side_files_are_kept_and_unchanged_ones_are_not
   EXPECT_TRUE(catalog_->side_files().empty());
 }
 
+TEST_F(CatalogTest, tables_aside_go_with_their_database) {
+  for (const char *name : {"#sqlx-backup-1-2", "#sqlx-backup-1-2#P#p0", "t"}) create(name);
+  ASSERT_TRUE(catalog_->drop_database("d").ok());
+  reopen();
+  ASSERT_EQ(catalog_->list("").size(), 1u);
+  EXPECT_NE(catalog_->find("d", "t"), nullptr);  // what the server sees is its own to drop
+}
+
 TEST_F(CatalogTest, a_drop_that_cannot_reclaim_yet_succeeds_and_is_finished_later) {
   const TableDef table = create("t");
   fill(table);
