@@ -2,21 +2,21 @@
         server and known to the catalog, and no orphans.
 Method: strace ends the server as the statement's thread enters a call that changes files; after the restart all
         definitions and rows must be those of before or after, then once more from the catalog alone
-        (tools/harness/crash_walk.py). Here some of the calls, others in each run; all of them by `make ddl-walk`.
+        (tools/harness/crash_walk.py). Here some of the calls; all of them by `make ddl-walk`.
 
-ATOLL_DDL_WALK_EVERY says each how many calls, ATOLL_DDL_WALK_SEED repeats a run.
+ATOLL_DDL_WALK_EVERY says each how many calls; ATOLL_DDL_WALK_SEED takes others. They are the same in every run, so that
+a failure comes from the change under test.
 """
 
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 from harness import crash_walk
 
 EVERY = int(os.environ.get("ATOLL_DDL_WALK_EVERY", "25"))
-SEED = int(os.environ.get("ATOLL_DDL_WALK_SEED", str(random.randrange(1 << 30))))
+SEED = int(os.environ.get("ATOLL_DDL_WALK_SEED", "7"))
 
 
 @pytest.mark.skipif(not crash_walk.can_trace(), reason="strace may not trace processes here")
