@@ -13,7 +13,7 @@ inline std::string content_of(const std::filesystem::path &file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream content;
   content << in.rdbuf();  // unlike an iterator it does not throw when reading fails
-  return content.str();
+  return content.bad() ? std::string() : content.str();
 }
 
 }  // namespace atoll

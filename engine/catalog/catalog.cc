@@ -303,17 +303,17 @@ Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *do
     if (first_failure.ok()) first_failure = status;
   };
   // What has its name again is dropped by nobody.
-  for (const TablePtr &table : tables_aside())
+  for (const TablePtr &table : tables_aside(""))
     if (is_nameless(*table)) note(finish_alter(*table, fate, done));
   // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was kept.
-  for (const TablePtr &table : tables_aside())
+  for (const TablePtr &table : tables_aside(""))
     if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
       note(drop_aside(*table, done));
   return first_failure;
 }
 
-std::vector<TablePtr> Catalog::tables_aside() const {
-  std::vector<TablePtr> tables = list("");
+std::vector<TablePtr> Catalog::tables_aside(std::string_view database) const {
+  std::vector<TablePtr> tables = list(database);
   std::erase_if(tables, [](const TablePtr &table) { return !is_internal(table->name); });
   return tables;
 }
@@ -346,16 +346,18 @@ Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
   if (!table.name.starts_with("#sql-")) return Status::Ok();
   const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());
   done->kept.push_back(name_key(table.database, name));
-  return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
-                                  : rename_partitioned(table.database, table.name, table.database, name);
+  return rename_aside(table, name);
 }
 
-// Of a partition without its whole: only that.
 Status Catalog::put_back(const TableDef &table, FinishedAlters *done) {
   done->put_back.push_back(name_key(table.database, table.former_name));
-  return is_partition(table.name)
-             ? rename(table.database, table.name, table.database, table.former_name)
-             : rename_partitioned(table.database, table.name, table.database, table.former_name);
+  return rename_aside(table, table.former_name);
+}
+
+// With its partitions; of a partition without its whole only that.
+Status Catalog::rename_aside(const TableDef &table, std::string_view name) {
+  return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
+                                  : rename_partitioned(table.database, table.name, table.database, name);
 }
 
 Status Catalog::drop_aside(const TableDef &table, FinishedAlters *done) {

@@ -191,11 +191,12 @@ class Catalog {
   std::vector<SideFile> side_files() const;
 
  private:
-  std::vector<TablePtr> tables_aside() const;
+  std::vector<TablePtr> tables_aside(std::string_view database) const;  // "" = in all
   bool is_nameless(const TableDef &table) const;
   Status finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done);
   Status keep(const TableDef &table, FinishedAlters *done);
   Status put_back(const TableDef &table, FinishedAlters *done);
+  Status rename_aside(const TableDef &table, std::string_view name);
   Status drop_aside(const TableDef &table, FinishedAlters *done);
   struct Impl;
   explicit Catalog(std::unique_ptr<Impl> impl);

@@ -87,8 +87,7 @@ Status Catalog::put_database(const DatabaseDef &def) {
 Status Catalog::drop_database(std::string_view name) {
   const std::lock_guard change(impl_->change_mutex);
   const std::string database(name);
-  std::vector<TablePtr> aside = list(database);
-  std::erase_if(aside, [](const TablePtr &table) { return !is_internal(table->name); });
+  const std::vector<TablePtr> aside = tables_aside(database);
   if (!aside.empty()) ATOLL_RETURN_IF_ERROR(impl_->drop(aside));
   rocksdb::WriteBatch batch;
   {

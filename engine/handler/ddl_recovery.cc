@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "base/file.h"
+#include "catalog/partition_list.h"
 #include "handler/ha_atoll.h"
 #include "handler/handlerton.h"
-#include "catalog/partition_list.h"
 #include "plugin/instance.h"
 
 namespace atoll::handler {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -132,31 +133,39 @@ Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// Whether the list names exactly the partitions that the catalog has.
-bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::vector<TablePtr> &partitions,
+// All partitions by database and name of their whole.
+using Partitions = std::map<std::pair<std::string, std::string>, std::set<std::string>>;
+
+Partitions partitions_of(const std::vector<TablePtr> &tables) {
+  Partitions partitions;
+  for (const TablePtr &table : tables)
+    if (catalog::is_partition(table->name))
+      partitions[{table->database, std::string(catalog::whole_table(table->name))}].insert(table->name);
+  return partitions;
+}
+
+// Whether the list names exactly these partitions.
+bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::set<std::string> &partitions,
                 const std::string &whole) {
   if (!list) return false;
-  std::set<std::string> listed, found;
+  std::set<std::string> listed;
   for (const std::string &name : list->names) listed.insert(whole + "#P#" + name);
-  for (const TablePtr &table : partitions)
-    if (catalog::is_partition(table->name)) found.insert(table->name);
-  return listed == found;
+  return listed == partitions;
 }
 
 // The server's recovery has finished or undone a statement on partitions by the files alone: the entry is
 // missing, empty or lists other partitions than there are. An entry that agrees with them is not touched: it
 // may be newer than files that were left here when another server had the bucket.
 Status follow_files(Catalog *catalog, const DataDirectory &directory, const std::string &database,
-                    const std::string &name) {
-  const fs::path file = directory.path / database / name;
-  const std::string frm = content_of(file.string() + ".frm"), par = content_of(file.string() + ".par");
-  const std::vector<TablePtr> partitions = catalog->with_partitions(database, name);
-  const auto list = catalog::parse_partition_list(par);
-  if (frm.empty() || !is_list_of(list, partitions, name) || !list->is_all_of(directory.own_type))
-    return Status::Ok();
+                    const std::string &name, const std::set<std::string> &partitions) {
   const TablePtr entry = catalog->find(database, name);
   if (entry && !entry->logical_only) return Status::Ok();
   if (entry && !entry->frm.empty() && is_list_of(catalog::parse_partition_list(entry->par), partitions, name))
+    return Status::Ok();
+  const fs::path file = directory.path / database / name;
+  const std::string frm = content_of(file.string() + ".frm"), par = content_of(file.string() + ".par");
+  const auto list = catalog::parse_partition_list(par);
+  if (frm.empty() || !is_list_of(list, partitions, name) || !list->is_all_of(directory.own_type))
     return Status::Ok();
   TableDef table;
   if (entry) table = *entry;
@@ -172,14 +181,13 @@ Status follow_files(Catalog *catalog, const DataDirectory &directory, const std:
 }
 
 Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
-  std::set<std::pair<std::string, std::string>> wholes;
-  for (const TablePtr &table : catalog->list(""))
-    if (catalog::is_partition(table->name) && !catalog::is_internal(table->name))
-      wholes.emplace(table->database, catalog::whole_table(table->name));
   Status first_failure;
-  for (const auto &[database, name] : wholes)
-    if (const Status status = follow_files(catalog, directory, database, name); !status.ok())
-      first_failure = status;
+  for (const auto &[whole, partitions] : partitions_of(catalog->list(""))) {
+    const auto &[database, name] = whole;
+    if (catalog::is_internal(name)) continue;
+    const Status status = follow_files(catalog, directory, database, name, partitions);
+    if (first_failure.ok()) first_failure = status;
+  }
   return first_failure;
 }
 
@@ -216,12 +224,9 @@ Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
 // CREATE TABLE was cut off before the first partition and before its .frm file was written.
 Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
   const std::vector<TablePtr> tables = catalog->list("");
-  std::set<std::pair<std::string, std::string>> wholes;
-  for (const TablePtr &table : tables)
-    if (catalog::is_partition(table->name))
-      wholes.emplace(table->database, catalog::whole_table(table->name));
+  const Partitions partitions = partitions_of(tables);
   for (const TablePtr &table : tables) {
-    if (!table->logical_only || wholes.contains({table->database, table->name})) continue;
+    if (!table->logical_only || partitions.contains({table->database, table->name})) continue;
     if (!content_of(file_of(data_dir, *table, ".frm")).empty()) continue;
     ATOLL_RETURN_IF_ERROR(catalog->drop(table->database, table->name));
     std::error_code error;

@@ -26,8 +26,9 @@ struct DataDirectory {
 };
 
 // After that, or without one (the machine was lost, or the engine opened late): tables have their names,
-// copies that nobody needs are gone, and a partitioned table's entry says what its files say, unless these
-// are older. Errors: those of the catalog's writes; what is not done is done at the next start.
+// copies that nobody needs are gone, and the entry of a partitioned table that does not agree with its
+// partitions follows files that do. Reads no file when nothing was cut off, but lists the directories.
+// Errors: those of the catalog's writes; what is not done is done at the next start.
 Status finish_ddl_recovery(catalog::Catalog *catalog, const DataDirectory &directory);
 
 }  // namespace atoll::plugin

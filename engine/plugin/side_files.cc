@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
+
+#include "base/file.h"
 
 namespace atoll::plugin {
 namespace {
@@ -29,14 +29,6 @@ Status from_errno(int error, const std::string &what) {
   if (error == ENOSPC || error == EDQUOT) return Status(Code::kNoSpace, message);
   if (error == EROFS || error == EACCES || error == EPERM) return Status(Code::kReadOnly, message);
   return Status(Code::kInvalid, message);
-}
-
-// False: the file does not exist or cannot be read.
-bool read_file(const std::string &path, std::string *content) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  content->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  return !file.bad();
 }
 
 bool exists(const std::string &path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -186,8 +178,7 @@ Status SideFiles::sweep_database(const std::string &name) {
     // With tables left, somebody removed the directory behind the server's back: keep what we know.
     return catalog_->list(name).empty() ? catalog_->drop_database(name) : Status::Ok();
   }
-  std::string options;
-  (void)read_file(data_dir_ + "/" + name + "/" + kOptionsFile, &options);  // a database may have none
+  const std::string options = content_of(data_dir_ + "/" + name + "/" + kOptionsFile);  // may have none
   ATOLL_RETURN_IF_ERROR(catalog_->put_database({name, options}));
   ATOLL_RETURN_IF_ERROR(sweep_triggers(name));
   seen_[name] = now;
@@ -200,8 +191,8 @@ Status SideFiles::sweep_triggers(const std::string &name) {
   const std::string directory = data_dir_ + "/" + name;
   std::set<std::string> present;
   for (const std::string &file_name : trigger_files(directory)) {
-    catalog::SideFile file{name, file_name, {}};
-    if (!read_file(directory + "/" + file_name, &file.content) || file.content.empty()) continue;
+    catalog::SideFile file{name, file_name, content_of(directory + "/" + file_name)};
+    if (file.content.empty()) continue;
     const bool is_trn = file_name.ends_with(".TRN");
     const std::string table =
         is_trn ? trigger_table(file.content) : file_name.substr(0, file_name.size() - 4);
