@@ -227,6 +227,12 @@ Status Catalog::Impl::store_new(TableDef *def, lsm::Family *family, bool own) {
   return Status::Ok();
 }
 
+Status Catalog::put_partitioned(TableDef table) {
+  table.logical_only = true;
+  if (table.versions.empty()) table.versions.push_back({1, {}});
+  return find(table.database, table.name) ? update(table) : create(&table, false);
+}
+
 Status Catalog::update(const std::vector<TableDef> &defs) {
   const std::lock_guard lock(impl_->change_mutex);
   Doomed doomed;

@@ -141,6 +141,9 @@ class Catalog {
   // reclaim(). Errors: kNotFound, and as create().
   Status update(const std::vector<TableDef> &defs);
   Status update(const TableDef &def) { return update(std::vector<TableDef>{def}); }
+  // Creates or replaces the entry of a partitioned table, which has a definition and no rows of its own.
+  // Errors: as create() and update().
+  Status put_partitioned(TableDef table);
   Status rename(std::string_view database, std::string_view name, std::string_view new_database,
                 std::string_view new_name);
   // As rename(), of a table with all its partitions, in one write.

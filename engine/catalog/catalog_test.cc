@@ -281,6 +281,23 @@ TEST_F(CatalogTest, a_logical_table_has_neither_prefix_nor_family) {
   check_whole();
 }
 
+TEST_F(CatalogTest, the_entry_of_a_partitioned_table_is_created_and_then_replaced) {
+  TableDef table;
+  table.database = "d";
+  table.name = "p";
+  table.frm = "frm";
+  ASSERT_TRUE(catalog_->put_partitioned(table).ok());
+  const TablePtr made = catalog_->find("d", "p");
+  EXPECT_TRUE(made->logical_only);
+  EXPECT_EQ(made->versions.size(), 1u);
+  table = *made;
+  table.par = "par";
+  ASSERT_TRUE(catalog_->put_partitioned(table).ok());
+  reopen();
+  EXPECT_EQ(catalog_->find("d", "p")->par, "par");
+  EXPECT_EQ(catalog_->find("d", "p")->id, made->id);
+}
+
 TEST_F(CatalogTest, the_auto_increment_value_that_commits_with_rows_is_found_at_open) {
   const TableDef table = create("t");
   ASSERT_TRUE(database_->raw()

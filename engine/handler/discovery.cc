@@ -81,12 +81,10 @@ Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   }
   def.database = name.database;
   def.name = name.table;
-  def.logical_only = true;
   if (!existing) def.former_name = before && ah::is_internal(name.table) ? before->name : std::string();
   if (std::string frm = atoll::content_of(std::string(path) + ".frm"); !frm.empty()) def.frm = std::move(frm);
   if (std::string par = atoll::content_of(std::string(path) + ".par"); !par.empty()) def.par = std::move(par);
-  if (def.versions.empty()) def.versions.push_back({1, {}});
-  return existing ? all->update(def) : all->create(&def, false);
+  return all->put_partitioned(std::move(def));
 }
 
 // In one write, so that no crash leaves partitions without a whole.

@@ -171,13 +171,11 @@ Status follow_files(Catalog *catalog, const DataDirectory &directory, const std:
   if (entry) table = *entry;
   table.database = database;
   table.name = name;
-  table.logical_only = true;
   table.frm = frm;
   table.par = par;
-  if (table.versions.empty()) table.versions.push_back({1, {}});
   log_warning("a change of the partitioned table " + database + "/" + name +
               " was cut off; the catalog follows its files");
-  return entry ? catalog->update(table) : catalog->create(&table, false);
+  return catalog->put_partitioned(std::move(table));
 }
 
 Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
