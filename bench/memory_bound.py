@@ -1,8 +1,9 @@
 """Statements over very many rows in a server with little memory: they complete or roll back exactly.
 
-Each step prints its time and the server's peak of resident memory. The limit is enforced by a memory cgroup where
-one can be made (both versions), so that a server beyond it is killed; elsewhere the peak is only measured. Exit
-status 1 when a step fails, the server ends, or its peak is beyond the limit.
+So do statements over one very large value; the value itself is stored before the limit holds. Each step prints
+its time and the server's peak of resident memory. The limit is enforced by a memory cgroup where one can be made
+(both versions), so that a server beyond it is killed; elsewhere the peak is only measured. Exit status 1 when a
+step fails, the server ends, or its peak is beyond the limit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from harness.server import Server
 
 MIB = 1 << 20
 BLOB_MIB = 256
+INSERT_BLOB = f"INSERT INTO d.blobs VALUES (1, 1, REPEAT('x', {BLOB_MIB * MIB}))"
 SERVER_OPTIONS = {
     "atoll_block_cache_size": 64 * MIB,
     "innodb-buffer-pool-size": 16 * MIB,
@@ -34,6 +36,7 @@ class MemoryGroup:
     """A memory cgroup with a limit; `active` is false where none can be made."""
 
     def __init__(self, limit_bytes: int):
+        self.limit_bytes = limit_bytes
         self._directory: Path | None = None
         for root, file in (
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -113,17 +116,69 @@ class Run:
         self.step("DELETE of all", "DELETE FROM t")
         self.expect("DELETE", "SELECT COUNT(*) FROM t", (0,))
 
-    def blob(self) -> None:
-        """Either it is stored, or the error is one of the server's and nothing is."""
-        try:
-            self.step(
-                f"a BLOB of {BLOB_MIB} MiB", f"INSERT INTO blobs VALUES (1, REPEAT('x', {BLOB_MIB * MIB}))"
-            )
-            self.expect("the BLOB", "SELECT LENGTH(b) FROM blobs", (BLOB_MIB * MIB,))
-        except pymysql.Error as error:
-            print(f"a BLOB of {BLOB_MIB} MiB: {error}")
-            if not self.server.running():
-                self.failures.append("the server ended over the BLOB")
+    def large_value(self) -> None:
+        """Statements over one row of BLOB_MIB, which is there."""
+        row = "SELECT COUNT(*), SUM(n), SUM(LENGTH(b)) FROM "
+        bytes_wanted = BLOB_MIB * MIB
+        self.step("INSERT … SELECT", "INSERT INTO blob_copy SELECT * FROM blobs")
+        self.expect("the copy", row + "blob_copy", (1, 1, bytes_wanted))
+        self.step("UPDATE of another column", "UPDATE blobs SET n = n + 1")
+        self.step("the same, rolled back", "BEGIN", "UPDATE blobs SET n = n + 1", "ROLLBACK")
+        self.expect("ROLLBACK", row + "blobs", (1, 2, bytes_wanted))
+        self.step("DELETE, rolled back to a savepoint",
+                  "BEGIN", "SAVEPOINT s", "DELETE FROM blobs", "ROLLBACK TO s", "COMMIT")  # fmt: skip
+        self.expect("ROLLBACK TO", row + "blobs", (1, 2, bytes_wanted))
+        self.step("CREATE … SELECT", "CREATE TABLE blob_created ENGINE=ATOLL AS SELECT * FROM blobs")
+        self.expect("the new table", row + "blob_created", (1, 2, bytes_wanted))
+        self.step("ALTER by a copy", "ALTER TABLE blobs MODIFY n BIGINT")
+        self.expect("the altered table", row + "blobs", (1, 2, bytes_wanted))
+        self.step("DELETE", "DELETE FROM blobs")
+        self.expect("DELETE", "SELECT COUNT(*) FROM blobs", (0,))
+
+
+def many_rows(server: Server, group: MemoryGroup, rows: int) -> list[str]:
+    server.start()
+    group.add(server.pid)
+    server.run("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT) ENGINE=ATOLL",
+               "CREATE TABLE d.copy LIKE d.t")  # fmt: skip
+    run = Run(server, rows)
+    run.statements()
+    return run.failures + beyond(server, group)
+
+
+def large_value(server: Server, group: MemoryGroup) -> list[str]:
+    """The value comes in before the limit holds: no server takes one of this size in 512 MiB, whatever the engine."""
+    server.restart()
+    server.run("CREATE TABLE d.blobs (a INT PRIMARY KEY, n INT, b LONGBLOB) ENGINE=ATOLL",
+               "CREATE TABLE d.blob_copy LIKE d.blobs", INSERT_BLOB)  # fmt: skip
+    server.restart()
+    group.add(server.pid)
+    run = Run(server, 1)
+    run.large_value()
+    failures = run.failures + beyond(server, group)
+    if not group.active:
+        return failures
+    return failures + too_large_value(server)
+
+
+def too_large_value(server: Server) -> list[str]:
+    """The server alone takes more than the limit for it, and is ended: nothing of it may be left."""
+    try:
+        server.run(INSERT_BLOB)
+        return ["a value the server has no memory for was stored"]
+    except pymysql.Error as error:
+        print(f"a new BLOB of {BLOB_MIB} MiB: {error}")
+    server.kill()
+    server.start()
+    run = Run(server, 1)
+    run.expect("after the restart", "SELECT COUNT(*) FROM blobs", (0,))
+    run.expect("after the restart", "SELECT COUNT(*) FROM blob_copy", (1,))
+    return run.failures
+
+
+def beyond(server: Server, group: MemoryGroup) -> list[str]:
+    peak = server.rss_peak_bytes()
+    return [f"peak of {peak / MIB:.0f} MiB"] if peak > group.limit_bytes else []
 
 
 def main() -> int:
@@ -131,7 +186,6 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--memory-mib", type=int, default=512)
     parser.add_argument("--transaction-memory-mib", type=int, default=64)
-    parser.add_argument("--blob", action="store_true", help=f"also store one BLOB of {BLOB_MIB} MiB")
     options = parser.parse_args()
     exit_cleanly_on_signals()
     home = scratch_directory("memory")
@@ -143,21 +197,10 @@ def main() -> int:
         "the limit is enforced by a cgroup" if group.active else "no cgroup can be made: the peak is measured"
     )
     try:
-        server.start()
-        group.add(server.pid)
-        server.run("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT) ENGINE=ATOLL",
-                   "CREATE TABLE d.copy LIKE d.t",
-                   "CREATE TABLE d.blobs (a INT PRIMARY KEY, b LONGBLOB) ENGINE=ATOLL")  # fmt: skip
-        run = Run(server, options.rows)
-        run.statements()
-        peak = server.rss_peak_bytes()
-        if peak > options.memory_mib * MIB:
-            run.failures.append(f"peak of {peak / MIB:.0f} MiB")
-        if options.blob:
-            run.blob()
-        for failure in run.failures:
+        failures = many_rows(server, group, options.rows) + large_value(server, group)
+        for failure in failures:
             print(f"FAILED: {failure}")
-        return 1 if run.failures else 0
+        return 1 if failures else 0
     finally:
         server.kill()
         group.remove()

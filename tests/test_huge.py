@@ -259,6 +259,28 @@ def test_a_large_row_takes_no_more_memory_than_in_innodb(lab):
     assert grown_mib["ATOLL"] <= grown_mib["InnoDB"] + 16
 
 
+def test_copying_a_large_row_takes_it_once_and_what_a_sort_may(lab):
+    """As one value it was in memory again when packed, in a block and compressed."""
+    row_mib, sort_mib = 160, 128
+    server = lab.server(
+        atoll_transaction_memory=16 << 20, atoll_block_cache_size=16 << 20, max_allowed_packet=1 << 30,
+        performance_schema="OFF",
+    ).start()  # fmt: skip
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, n INT, b LONGBLOB) ENGINE=ATOLL",
+        f"INSERT INTO d.t VALUES (1, 1, REPEAT('x', {row_mib << 20}))",
+    )
+    server.restart()
+    before = server.rss_peak_bytes()
+    server.run("CREATE TABLE d.c ENGINE=ATOLL AS SELECT * FROM d.t", "ALTER TABLE d.t MODIFY n BIGINT")
+    grown_mib = (server.rss_peak_bytes() - before) >> 20
+    print(f"memory grew by {grown_mib} MiB")
+    assert grown_mib < row_mib + sort_mib + 32
+    for table in ("c", "t"):
+        assert server.run(f"SELECT n, b = REPEAT('x', {row_mib << 20}) FROM d.{table}") == [(1, 1)]
+
+
 @pytest.mark.parametrize("memory", [1 << 20, 64 << 20], ids=["spilled", "in_memory"])
 def test_kill_9_leaves_large_rows_whole(lab, memory):
     """Every row says what it must hold; pieces of two versions would not have its checksum either."""

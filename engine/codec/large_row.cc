@@ -53,6 +53,13 @@ std::string row_piece_key(std::string_view start, uint64_t number) {
   return key;
 }
 
+std::string row_key_of(std::string_view piece_key) {
+  std::string key(piece_key.substr(0, kKeyPrefixLength));
+  piece_key.remove_prefix(kKeyStartLength);
+  piece_key.remove_suffix(kNumberBytes);
+  return key.append(piece_key);
+}
+
 RowJoiner::RowJoiner(const LargeRow &row, std::string_view primary_key, std::string *out)
     : row_(row), start_(row_pieces_start(primary_key)), out_(out) {
   out_->clear();

@@ -44,6 +44,8 @@ Status decode(std::string_view stored, LargeRow *row);
 std::string row_pieces_start(std::string_view primary_key);
 // The key of one piece; `start` is row_pieces_start().
 std::string row_piece_key(std::string_view start, uint64_t number);
+// The whole key of the row that a piece belongs to; the other way round.
+std::string row_key_of(std::string_view piece_key);
 
 // Cuts bytes that come in parts into pieces, all but the last of kRowPieceBytes.
 class RowCutter {

@@ -44,6 +44,11 @@ Pieces cut(std::string_view row, size_t part_bytes) {
   return pieces;
 }
 
+TEST(LargeRow, tells_its_key_by_each_piece) {
+  for (const std::string &key : cut(pattern(2 * kRowPieceBytes), 1000).keys)
+    EXPECT_EQ(row_key_of(key), kPrimaryKey);
+}
+
 Status join(const LargeRow &row, const Pieces &pieces, std::string *out) {
   RowJoiner joiner(row, kPrimaryKey, out);
   for (size_t i = 0; i < pieces.keys.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "handler/large_rows.h"
 #include "plugin/instance.h"
 
 namespace atoll::handler {
@@ -15,11 +16,11 @@ BulkCopy::BulkCopy(Share *share, std::shared_ptr<const Layout> layout)
     : share_(share), layout_(std::move(layout)) {}
 
 Status BulkCopy::add(const uint8_t *record) {
+  const bool in_pieces = CutRow::is_needed(layout_->row(), record);
+  if (in_pieces && !load_) ATOLL_RETURN_IF_ERROR(start_ingestion());
   const Layout &layout = *layout_;
   layout.primary_key(record, layout.hidden_primary() ? next_hidden_id_++ : 0, &primary_key_);
-  value_.clear();
-  layout.row().pack(record, &value_);
-  ATOLL_RETURN_IF_ERROR(add_entry(0, primary_key_, value_));
+  ATOLL_RETURN_IF_ERROR(in_pieces ? add_pieces(record) : add_row(record));
   for (size_t i = 0; i < layout.index_count(); i++) {
     if (static_cast<int>(i) == layout.primary()) continue;
     bool has_null = false;
@@ -29,6 +30,21 @@ Status BulkCopy::add(const uint8_t *record) {
   rows_++;
   // Between rows only: the keys of one row all start with the same prefix.
   return load_ || small_bytes_ < kSmallTableBytes ? Status::Ok() : start_ingestion();
+}
+
+Status BulkCopy::add_row(const uint8_t *record) {
+  value_.clear();
+  layout_->row().pack(record, &value_);
+  return add_entry(0, primary_key_, value_);
+}
+
+Status BulkCopy::add_pieces(const uint8_t *record) {
+  if (!pieces_stream_) pieces_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kKnown);
+  const CutRow row(layout_->row(), record);
+  ATOLL_RETURN_IF_ERROR(add_entry(0, primary_key_, codec::encode(row.reference())));
+  return row.each_piece(primary_key_, [this](std::string_view key, std::string_view piece) {
+    return load_->add(*pieces_stream_, key, piece);
+  });
 }
 
 Status BulkCopy::add_entry(size_t stream, std::string_view key, std::string_view value) {
@@ -91,11 +107,13 @@ void BulkCopy::note_duplicate(size_t stream, std::string_view key, std::string_v
 void BulkCopy::show_duplicate(uint8_t *record, std::string *key, std::string *value, std::string *scratch) {
   *key = duplicate_key_;
   *value = duplicate_value_;
-  if (duplicate_is_row_) {
+  const bool in_pieces = duplicate_is_row_ && codec::is_large_row(*value);  // what its key tells must do
+  if (duplicate_is_row_ && !in_pieces) {
     (void)layout_->row().unpack(*value, nullptr, record);
   } else if (duplicate_index_ >= 0 && key->size() > codec::kKeyStartLength) {
     const std::string_view parts = std::string_view(*key).substr(codec::kKeyStartLength);
-    (void)layout_->index(static_cast<size_t>(duplicate_index_)).codec->decode(parts, *value, record, scratch);
+    (void)layout_->index(static_cast<size_t>(duplicate_index_))
+        .codec->decode(parts, in_pieces ? std::string_view() : *value, record, scratch);
   }
 }
 
@@ -137,6 +155,8 @@ Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared
       if (streams_[i] == load_->duplicate_stream() &&
           (i == 0 || static_cast<int>(i) - 1 != layout_->primary()))
         note_duplicate(i, load_->duplicate_key(), load_->duplicate_value());
+    if (pieces_stream_ == load_->duplicate_stream())  // which is sorted beside that of the rows
+      note_duplicate(0, codec::row_key_of(load_->duplicate_key()), codec::encode(codec::LargeRow()));
   }
   load_.reset();
   *layout = layout_;

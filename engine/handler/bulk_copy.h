@@ -1,11 +1,14 @@
 // Fills a new table for ALTER ... COPY and CREATE ... SELECT, without locks, undo or WAL.
 //
 // The first rows are kept in memory: a small table is written into the shared family in one batch. Beyond
-// kSmallTableBytes the table gets a family of its own and everything goes through sorted ingestion.
+// kSmallTableBytes the table gets a family of its own and everything goes through sorted ingestion. Of a row
+// too large to be one value (large_rows.h) nothing but the piece at hand is held, beside what is being
+// sorted.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +42,8 @@ class BulkCopy {
     std::string key, value;
   };
 
+  Status add_row(const uint8_t *record);
+  Status add_pieces(const uint8_t *record);
   Status add_entry(size_t stream, std::string_view key, std::string_view value);
   Status start_ingestion();
   void open_streams();
@@ -50,7 +55,8 @@ class BulkCopy {
   std::vector<Entry> small_;
   size_t small_bytes_ = 0;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;  // load stream of: [0] rows, [1 + i] index i
+  std::vector<size_t> streams_;          // load stream of: [0] rows, [1 + i] index i
+  std::optional<size_t> pieces_stream_;  // of rows too large to be one value, once there is one
   uint64_t next_hidden_id_ = 1;
   uint64_t rows_ = 0;
   int duplicate_index_ = -1;

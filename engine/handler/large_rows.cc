@@ -4,7 +4,6 @@
 // Pieces are written, read and removed under the lock of their row, or read at the snapshot that showed it.
 #include "handler/large_rows.h"
 
-#include "codec/large_row.h"
 #include "handler/error_map.h"
 #include "handler/ha_atoll.h"
 #include "handler/online_build.h"
@@ -17,22 +16,6 @@ namespace codec = atoll::codec;
 namespace txn = atoll::txn;
 
 namespace {
-
-// A record as the parts of its packed row.
-struct Parts {
-  Parts(const codec::RowCodec &codec, const uchar *record) { codec.pack_in_parts(record, &head, &variable); }
-
-  template <typename Visit>
-  Status each(const Visit &visit) const {
-    ATOLL_RETURN_IF_ERROR(visit(std::string_view(head)));
-    for (const std::string_view part : variable) ATOLL_RETURN_IF_ERROR(visit(part));
-    return Status::Ok();
-  }
-  bool operator==(const Parts &) const = default;
-
-  std::string head;
-  std::vector<std::string_view> variable;
-};
 
 rocksdb::DB *database_of(const ah::Layout &layout) {
   return atoll::plugin::instance()->database->db(layout.family()->side());
@@ -61,6 +44,33 @@ Status join_pieces(std::string_view stored, std::string_view primary_key, const 
 }  // namespace
 
 namespace atoll::handler {
+
+bool CutRow::is_needed(const codec::RowCodec &codec, const uint8_t *record) {
+  return codec.may_exceed(codec::kLargeRowBytes) && codec.exceeds(record, codec::kLargeRowBytes);
+}
+
+codec::LargeRow CutRow::reference() const {
+  codec::LargeRow row;
+  const auto add = [&row](std::string_view part) {
+    row.bytes += part.size();
+    row.checksum = my_crc32c(row.checksum, part.data(), part.size());
+  };
+  add(head_);
+  for (const std::string_view part : variable_) add(part);
+  return row;
+}
+
+Status CutRow::each_piece(std::string_view primary_key, const Write &write) const {
+  const std::string start = codec::row_pieces_start(primary_key);
+  uint64_t number = 0;
+  const auto write_next = [&](std::string_view piece) {
+    return write(codec::row_piece_key(start, number++), piece);
+  };
+  codec::RowCutter cutter;
+  ATOLL_RETURN_IF_ERROR(cutter.add(head_, write_next));
+  for (const std::string_view part : variable_) ATOLL_RETURN_IF_ERROR(cutter.add(part, write_next));
+  return cutter.finish(write_next);
+}
 
 Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std::string_view primary_key,
                     std::string_view stored, std::string *buffer, std::string_view *row) {
@@ -123,8 +133,7 @@ int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
 // ---- Writing -------------------------------------------------------------------------------------
 
 bool ha_atoll::goes_in_pieces(const uchar *record) const {
-  const codec::RowCodec &row = layout_->row();
-  return row.may_exceed(codec::kLargeRowBytes) && row.exceeds(record, codec::kLargeRowBytes) &&
+  return ah::CutRow::is_needed(layout_->row(), record) &&
          !(online_build_ && online_build_->needs_whole_rows());
 }
 
@@ -140,23 +149,13 @@ Status ha_atoll::put_row(const uchar *record, const std::string &primary_key, bo
     ATOLL_RETURN_IF_ERROR(put(packed_row_));
     return remove_pieces(primary_key, 0);
   }
-  const Parts parts(layout_->row(), record);
-  codec::LargeRow large;
-  (void)parts.each([&](std::string_view part) {
-    large.bytes += part.size();
-    large.checksum = my_crc32c(large.checksum, part.data(), part.size());
-    return Status::Ok();
-  });
-  ATOLL_RETURN_IF_ERROR(put(codec::encode(large)));
-  const std::string start = codec::row_pieces_start(primary_key);
-  uint64_t number = 0;
-  const auto write = [&](std::string_view piece) {
-    return transaction()->put(layout_->family(), codec::row_piece_key(start, number++), piece);
-  };
-  codec::RowCutter cutter;
-  ATOLL_RETURN_IF_ERROR(parts.each([&](std::string_view part) { return cutter.add(part, write); }));
-  ATOLL_RETURN_IF_ERROR(cutter.finish(write));
-  return remove_pieces(primary_key, number);
+  const ah::CutRow row(layout_->row(), record);
+  const codec::LargeRow reference = row.reference();
+  ATOLL_RETURN_IF_ERROR(put(codec::encode(reference)));
+  ATOLL_RETURN_IF_ERROR(row.each_piece(primary_key, [this](std::string_view key, std::string_view piece) {
+    return transaction()->put(layout_->family(), key, piece);
+  }));
+  return remove_pieces(primary_key, reference.piece_count());
 }
 
 // Removes the pieces of the row's former version from number `from` on.
@@ -170,7 +169,7 @@ Status ha_atoll::remove_pieces(const std::string &primary_key, uint64_t from) {
 
 // Before a row is changed: packs it as it is into old_packed_row_ (left empty if it is large, which equals no
 // stored row), and counts its pieces in old_pieces_. They are counted by what is stored: the record may lack
-// columns that were dropped since, and rows that were copied are whole, however large.
+// columns that were dropped since, and rows that older builds copied are whole, however large.
 Status ha_atoll::pack_old_row(const uchar *record, const std::string &primary_key) {
   old_packed_row_.clear();
   old_pieces_ = 0;
@@ -190,5 +189,5 @@ Status ha_atoll::pack_old_row(const uchar *record, const std::string &primary_ke
 }
 
 bool ha_atoll::are_same_large_row(const uchar *a, const uchar *b) const {
-  return Parts(layout_->row(), a) == Parts(layout_->row(), b);
+  return ah::CutRow(layout_->row(), a) == ah::CutRow(layout_->row(), b);
 }

@@ -1,11 +1,14 @@
-// Reading rows that are stored in pieces (codec/large_row.h).
+// Rows that are stored in pieces (codec/large_row.h), for the handler and for what copies and scans tables.
 #pragma once
 
 #include "handler/server.h"
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "codec/large_row.h"
 #include "handler/layout.h"
 
 namespace atoll::handler {
@@ -15,6 +18,29 @@ namespace atoll::handler {
 // kCorruption, kUnavailable.
 Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std::string_view primary_key,
                     std::string_view stored, std::string *buffer, std::string_view *row);
+
+// A record to be stored in pieces; none of it is copied but its columns of fixed length. The record and what
+// it points to must stay as they are meanwhile.
+class CutRow {
+ public:
+  using Write = std::function<Status(std::string_view key, std::string_view piece)>;
+
+  CutRow(const codec::RowCodec &codec, const uint8_t *record) {
+    codec.pack_in_parts(record, &head_, &variable_);
+  }
+  // Whether the record is too large to be one value.
+  static bool is_needed(const codec::RowCodec &codec, const uint8_t *record);
+
+  // What stands for the pieces under the row's key. Reads the whole row.
+  codec::LargeRow reference() const;
+  // Calls write for all pieces, in the order of their keys. Errors: those of write.
+  Status each_piece(std::string_view primary_key, const Write &write) const;
+  bool operator==(const CutRow &) const = default;
+
+ private:
+  std::string head_;
+  std::vector<std::string_view> variable_;
+};
 
 // Pieces stand under the primary key. While another one is built beside it, rows are stored whole.
 inline constexpr char kPiecesHinderRekey[] =
