@@ -34,10 +34,11 @@ class SideFiles {
   // `catalog` outlives this object.
   SideFiles(catalog::Catalog *catalog, std::string data_dir, FileModes modes);
 
-  // Makes the directories of databases that have tables but no directory, with their db.opt, and puts trigger
-  // files back: into those, and with `all` (the store was restored) wherever they are missing. *restored: the
-  // databases made. A database that fails is left out of sweep(), so that its copies are not lost, and the
-  // first failure is returned after all were tried. Errors: kNoSpace, kReadOnly, kInvalid.
+  // Makes the directories of databases that have tables but no directory, with their db.opt and the
+  // definitions of their sequences, and puts trigger files back: into those, and with `all` (the store was
+  // restored) wherever they are missing. *restored: the databases made. A database that fails is left out of
+  // sweep(), so that its copies are not lost, and the first failure is returned after all were tried. Errors:
+  // kNoSpace, kReadOnly, kInvalid.
   Status restore(bool all, std::vector<std::string> *restored);
 
   // Stores what changed since the last sweep. Errors: those of the catalog's writes.
@@ -57,6 +58,7 @@ class SideFiles {
 
   std::set<std::string> databases() const;
   Status restore_database(const std::string &name, const std::string &options, bool all, bool *made);
+  Status restore_sequences(const std::string &database) const;
   Status write_file(const std::string &path, const std::string &content) const;
   Status sweep_database(const std::string &name);
   Status sweep_triggers(const std::string &name);

@@ -41,10 +41,11 @@ class SideFilesTest : public testing::Test {
   void forget() { side_files_ = std::make_unique<SideFiles>(catalog_.get(), data_dir_, FileModes{}); }
   void sweep() { ASSERT_TRUE(side_files_->sweep().ok()); }
 
-  void make_table(const std::string &database, const std::string &name) {
+  void make_table(const std::string &database, const std::string &name, const std::string &frm = {}) {
     catalog::TableDef table;
     table.database = database;
     table.name = name;
+    table.frm = frm;
     ASSERT_TRUE(catalog_->create(&table, false).ok());
   }
   void write(const std::string &file, const std::string &content) {
@@ -75,6 +76,22 @@ class SideFilesTest : public testing::Test {
   std::unique_ptr<catalog::Catalog> catalog_;
   std::unique_ptr<SideFiles> side_files_;
 };
+
+TEST_F(SideFilesTest, a_new_directory_gets_the_definitions_of_sequences_only) {
+  std::string frm(64, '\1');
+  make_table("d", "t", frm);
+  frm[39] = '\x21';
+  make_table("d", "s", frm);
+  std::vector<std::string> restored;
+  ASSERT_TRUE(side_files_->restore(true, &restored).ok());
+  EXPECT_EQ(read("d/s.frm"), frm);
+  EXPECT_FALSE(exists("d/t.frm"));
+
+  // Into a directory that is there the server's own recovery may be about to bring one under another name.
+  fs::remove(data_dir_ + "/d/s.frm");
+  ASSERT_TRUE(side_files_->restore(true, &restored).ok());
+  EXPECT_FALSE(exists("d/s.frm"));
+}
 
 TEST_F(SideFilesTest, an_empty_data_directory_gets_databases_and_triggers_back) {
   fill_database();
