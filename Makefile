@@ -58,7 +58,7 @@ ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has
 	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/test_ddl_kill.py -s
 
 ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGINE=InnoDB EVERY=5 for comparison; make test has some
-	@$(PYTHON) tools/harness/crash_walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)")
+	@$(PYTHON) tools/harness/crash_walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN))
 
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
 	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))

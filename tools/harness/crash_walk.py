@@ -2,10 +2,11 @@
 
     make ddl-walk                         all calls of all statements on ATOLL
     make ddl-walk ENGINE=InnoDB EVERY=5   every fifth call, on InnoDB
+    make ddl-walk AGAIN=7                 with a second kill at a random call of the start that follows; 7: the seed
 
 A timed kill finds a window of a few microseconds once in hundreds of tries. Here strace, attached to the one
 thread that runs the statement, kills the server as that thread enters a call that changes files. What other
-threads do meanwhile is left to the timed kills (tests/test_ddl_kill.py).
+threads do meanwhile is left to the timed kills (tests/test_ddl_kill.py). Recovery runs in the server's main thread.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import pymysql
 from harness import paths
 from harness.crash_walk_statements import Walk, walks
 from harness.process import exit_cleanly_on_signals, scratch_directory, wait_until
-from harness.server import Server
+from harness.server import Server, ServerFailed
 
 # Those that change a file or make a change last; strace counts each kind by itself.
 CALLS = (
@@ -68,23 +69,24 @@ def can_trace() -> bool:
     return False
 
 
+def trace(server: Server, *options: str) -> list[str]:
+    """The command that writes the calls of one thread to `calls` in the server's home."""
+    calls = ",".join(CALLS)
+    output = server.home / "calls"
+    return [str(paths.program("strace")), "-qq", "-o", str(output), "-e", f"trace={calls}", *options]
+
+
+def kill_at(call: str, number: int) -> tuple[str, str]:
+    """The options with which a trace ends the thread's process as it enters its `number`-th such call."""
+    return ("-e", f"inject={call}:signal=KILL:when={number}")
+
+
 class Tracer:
     """strace on one thread of the server."""
 
-    def __init__(self, thread: int, output: Path, *options: str):
-        calls = ",".join(CALLS)
-        command = [
-            str(paths.program("strace")),
-            "-qq",
-            "-o",
-            str(output),
-            "-p",
-            str(thread),
-            "-e",
-            f"trace={calls}",
-        ]
+    def __init__(self, server: Server, thread: int, *options: str):
         self._child = subprocess.Popen(
-            [*command, *options],
+            [*trace(server, *options), "-p", str(thread)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -107,7 +109,7 @@ def traced(server: Server, *options: str) -> Iterator:
     connection = server.connect(DATABASES[0], timeout_s=STATEMENT_TIMEOUT_S)
     cursor = connection.cursor()
     cursor.execute("SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()")
-    tracer = Tracer(int(cursor.fetchone()[0]), server.home / "calls", *options)
+    tracer = Tracer(server, int(cursor.fetchone()[0]), *options)
     try:
         yield cursor
     finally:
@@ -118,7 +120,7 @@ def traced(server: Server, *options: str) -> Iterator:
 
 def run_killed(server: Server, statement: str, call: str, number: int) -> bool:
     """Kills the server as the statement enters its `number`-th such call; returns whether it came so far."""
-    with traced(server, "-e", f"inject={call}:signal=KILL:when={number}") as cursor:
+    with traced(server, *kill_at(call, number)) as cursor:
         try:
             cursor.execute(statement)
             return False
@@ -133,9 +135,49 @@ def calls_of(server: Server, statement: str) -> list[tuple[str, int]]:
     """Runs the statement; returns its calls by kind and number."""
     with traced(server) as cursor:
         cursor.execute(statement)
+    return [(call, number) for call, count in _counted(server).items() for number in range(1, count + 1)]
+
+
+def _counted(server: Server) -> dict[str, int]:
     lines = (server.home / "calls").read_text(errors="replace").splitlines()
     counts = Counter(line.partition("(")[0] for line in lines)
-    return [(call, number) for call in CALLS for number in range(1, counts[call] + 1)]
+    return {call: counts[call] for call in CALLS if counts[call]}
+
+
+def start_traced(server: Server, *options: str) -> bool:
+    """Starts the server with its main thread traced; returns whether it came to its end."""
+    server.run_by = (*trace(server, *options), "-D")
+    try:
+        server.start()
+        return True
+    except ServerFailed:
+        return False
+    finally:
+        server.run_by = ()
+
+
+class SecondKill:
+    """Kills the server once more, at a random call of the start after the first kill."""
+
+    def __init__(self, seed: int):
+        self._rng = random.Random(seed)
+        self._calls: dict[str, int] = {}  # of such a start of the same statement
+
+    def forget(self) -> None:
+        self._calls = {}
+
+    def strike(self, server: Server) -> str:
+        """Returns what it did; the first time after forget() it only counts."""
+        if not self._calls:
+            start_traced(server)
+            self._calls = _counted(server)
+            server.kill()
+            return ""
+        call = self._rng.choice(list(self._calls))  # the kind first: there are many writes and few renames
+        number = self._rng.randint(1, self._calls[call])
+        start_traced(server, *kill_at(call, number))
+        server.kill()  # also if there were fewer calls this time
+        return f", then {call} {number} of the start"
 
 
 def read_state(server: Server) -> State:
@@ -186,8 +228,9 @@ class Result:
 class Walker:
     """Takes one walk after the other in a server of its own, which it replaces when something went wrong."""
 
-    def __init__(self, engine: str):
+    def __init__(self, engine: str, second: SecondKill | None):
         self._engine = engine
+        self._second = second
         self._server = self._new_server()
 
     def close(self) -> None:
@@ -200,13 +243,16 @@ class Walker:
         before = read_state(self._server)
         calls = calls_of(self._server, walk.statement)
         after = read_state(self._server)
+        if self._second:
+            self._second.forget()
         for call, number in calls[first::every]:
             self._prepare(walk)
             if not run_killed(self._server, walk.statement, call, number):
                 continue
             result.calls += 1
+            then = self._second.strike(self._server) if self._second else ""
             if message := self._look(walk, before, after):
-                result.wrong.append(f"{walk.name}, {call} {number}: {message}")
+                result.wrong.append(f"{walk.name}, {call} {number}{then}: {message}")
                 self._server.destroy()
                 self._server = self._new_server()
         return result
@@ -247,10 +293,12 @@ class Walker:
         return "" if found == expected else f"discovered otherwise: {found.differences(expected)}"
 
 
-def take_walks(engine: str, every: int, seed: int, only: str = "") -> Iterator[tuple[Walk, Result]]:
+def take_walks(
+    engine: str, every: int, seed: int, only: str = "", second: SecondKill | None = None
+) -> Iterator[tuple[Walk, Result]]:
     """Takes all walks whose names match, each from another of its first calls; yields as each is done."""
     rng = random.Random(seed)
-    walker = Walker(engine)
+    walker = Walker(engine, second)
     try:
         for walk in walks(engine):
             first = rng.randrange(every)
@@ -267,10 +315,12 @@ def main() -> int:
     parser.add_argument("--engine", default="ATOLL")
     parser.add_argument("--every", type=int, default=1, help="kill at each so many calls")
     parser.add_argument("--only", default="", help="a regular expression for the names of the walks")
+    parser.add_argument("--again", type=int, help="also kill at a random call of the start; the seed")
     arguments = parser.parse_args()
     exit_cleanly_on_signals()
     total = Result()
-    for walk, result in take_walks(arguments.engine, arguments.every, 1, arguments.only):
+    second = None if arguments.again is None else SecondKill(arguments.again)
+    for walk, result in take_walks(arguments.engine, arguments.every, 1, arguments.only, second):
         print(f"{walk.name}: {result.calls} calls, {len(result.wrong)} wrong", flush=True)
         for message in itertools.islice(result.wrong, 5):
             print(f"    {message}", flush=True)

@@ -61,6 +61,7 @@ class Server:
         self.data = home / "data"
         self.options: dict[str, object] = dict(options or {})
         self.plugins = tuple(plugins)
+        self.run_by: tuple[str, ...] = ()  # a command that executes the server and keeps its process id
         self.socket = home / "s.sock"
         self.port = free_port()
         self.error_log_path = home / "error.log"
@@ -238,7 +239,7 @@ class Server:
         rendered = [
             f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None
         ]
-        return [str(paths.program("mariadbd")), "--no-defaults", *loads, *rendered]
+        return [*self.run_by, str(paths.program("mariadbd")), "--no-defaults", *loads, *rendered]
 
 
 def s3_options(endpoint: str, bucket: str, credentials, prefix: str = "db") -> dict[str, object]:
