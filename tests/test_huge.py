@@ -281,6 +281,44 @@ def test_copying_a_large_row_takes_it_once_and_what_a_sort_may(lab):
         assert server.run(f"SELECT n, b = REPEAT('x', {row_mib << 20}) FROM d.{table}") == [(1, 1)]
 
 
+def test_the_size_of_a_table_has_the_pieces_of_its_rows(lab):
+    value = random.Random(SEED).randbytes(6 << 20)
+    server = lab.server(max_allowed_packet=64 << 20).start()
+    server.run("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b LONGBLOB) ENGINE=ATOLL")
+    with server.connect("d").cursor() as cursor:
+        cursor.execute("INSERT INTO t VALUES (1, %s)", (value,))
+    server.run("CREATE TABLE d.c ENGINE=ATOLL AS SELECT * FROM d.t")
+    sizes = server.run("SELECT data_length FROM information_schema.tables WHERE table_schema = 'd'")
+    assert len(sizes) == 2
+    assert all(len(value) <= bytes_ <= 2 * len(value) for (bytes_,) in sizes), sizes
+
+
+def test_a_row_of_4_gib_is_refused(lab):
+    """It used to be stored, with lengths that had wrapped, and could not be read."""
+    value_bytes, columns = 256 << 20, 17
+    server = lab.server(max_allowed_packet=1 << 30, performance_schema="OFF").start()
+    names = [f"c{number}" for number in range(columns)]
+    definitions = ", ".join(f"{name} LONGBLOB" for name in names)
+    copies = ", ".join(f"b AS {name}" for name in names)
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY, b LONGBLOB) ENGINE=ATOLL",
+        f"INSERT INTO d.t VALUES (1, REPEAT('x', {value_bytes}))",
+        f"CREATE TABLE d.wide (a INT PRIMARY KEY, {definitions}) ENGINE=ATOLL",
+        "INSERT INTO d.wide (a, c0) SELECT a, b FROM d.t",
+    )
+    for statement in (
+        f"INSERT INTO wide SELECT a + 1, {copies} FROM t",
+        f"UPDATE wide SET {', '.join(f'{name} = c0' for name in names[1:])}",
+        f"CREATE TABLE copy ENGINE=ATOLL AS SELECT {copies} FROM t",
+    ):
+        with pytest.raises(pymysql.Error, match="row is too large") as refused:
+            server.run(statement, database="d")
+        assert refused.value.args[0] == 1296
+    assert server.run("SELECT a, LENGTH(c0), c1 IS NULL FROM d.wide") == [(1, value_bytes, 1)]
+    assert server.run("SHOW TABLES FROM d LIKE 'copy'") == []
+
+
 @pytest.mark.parametrize("memory", [1 << 20, 64 << 20], ids=["spilled", "in_memory"])
 def test_kill_9_leaves_large_rows_whole(lab, memory):
     """Every row says what it must hold; pieces of two versions would not have its checksum either."""

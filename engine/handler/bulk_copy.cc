@@ -23,6 +23,7 @@ Status BulkCopy::add(const uint8_t *record) {
   ATOLL_RETURN_IF_ERROR(in_pieces ? add_pieces(record) : add_row(record));
   for (size_t i = 0; i < layout.index_count(); i++) {
     if (static_cast<int>(i) == layout.primary()) continue;
+  ATOLL_RETURN_IF_ERROR(check_row_size(layout_->row(), record));
     bool has_null = false;
     layout.secondary_entry(i, record, primary_key_, &key_, &value_, &has_null);
     ATOLL_RETURN_IF_ERROR(add_entry(1 + i, key_, value_));

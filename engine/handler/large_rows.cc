@@ -21,6 +21,11 @@ rocksdb::DB *database_of(const ah::Layout &layout) {
   return atoll::plugin::instance()->database->db(layout.family()->side());
 }
 
+// What the keys of all pieces of all rows begin with.
+std::string start_of_pieces(const ah::Layout &layout) {
+  return codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
+}
+
 // `open` makes an iterator over the options' range; what it gives behind the range is not looked at.
 template <typename Open>
 Status join_pieces(std::string_view stored, std::string_view primary_key, const Open &open,
@@ -47,6 +52,11 @@ namespace atoll::handler {
 
 bool CutRow::is_needed(const codec::RowCodec &codec, const uint8_t *record) {
   return codec.may_exceed(codec::kLargeRowBytes) && codec.exceeds(record, codec::kLargeRowBytes);
+}
+
+Status check_row_size(const codec::RowCodec &codec, const uint8_t *record) {
+  if (!codec.may_exceed(UINT32_MAX) || !codec.exceeds(record, UINT32_MAX)) return Status::Ok();
+  return Status(Code::kInvalid, "the row is too large: its columns have 4 GiB or more together");
 }
 
 codec::LargeRow CutRow::reference() const {
@@ -89,9 +99,17 @@ Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std
   return Status::Ok();
 }
 
+uint64_t stored_bytes_of_rows(const Layout &layout) {
+  lsm::Database *database = plugin::instance()->database.get();
+  const IndexLayout &rows = layout.primary_index();
+  const uint64_t bytes = database->estimate(layout.family(), rows.start, rows.end).bytes;
+  if (!layout.row().may_exceed(codec::kLargeRowBytes)) return bytes;
+  const std::string start = start_of_pieces(layout);
+  return bytes + database->estimate(layout.family(), start, codec::key_after_prefix(start)).bytes;
+}
+
 Status count_row_pieces(const Layout &layout, uint64_t count_max, uint64_t *count) {
-  const std::string start =
-      codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
+  const std::string start = start_of_pieces(layout);
   const std::string end = codec::key_after_prefix(start);
   rocksdb::ReadOptions read;
   read.fill_cache = false;

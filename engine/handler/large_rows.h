@@ -42,9 +42,15 @@ class CutRow {
   std::vector<std::string_view> variable_;
 };
 
+// kInvalid if the columns of variable length have 4 GiB or more: what a packed row cannot hold.
+Status check_row_size(const codec::RowCodec &codec, const uint8_t *record);
+
 // Pieces stand under the primary key. While another one is built beside it, rows are stored whole.
 inline constexpr char kPiecesHinderRekey[] =
     "rows larger than 4 MiB are stored in pieces under the primary key";
+
+// Bytes that the table's rows take, their pieces included; estimated.
+uint64_t stored_bytes_of_rows(const Layout &layout);
 
 // How many pieces of rows the table has; at most `count_max` are counted.
 Status count_row_pieces(const Layout &layout, uint64_t count_max, uint64_t *count);

@@ -49,7 +49,7 @@ bool ha_atoll::should_scan_in_parallel() {
   if (threads < 2) return false;
   const ah::IndexLayout &index = layout_->primary_index();
   atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
-  if (database->estimate(layout_->family(), index.start, index.end).bytes < kParallelBytesMin) return false;
+  if (ah::stored_bytes_of_rows(*layout_) < kParallelBytesMin) return false;
 
   ah::ParallelScan::Request request;
   request.db = database->db(layout_->family()->side());

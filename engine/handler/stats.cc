@@ -2,6 +2,7 @@
 #include "handler/ha_atoll.h"
 
 #include "handler/error_map.h"
+#include "handler/large_rows.h"
 #include "plugin/instance.h"
 
 using atoll::Code;
@@ -39,11 +40,9 @@ int ha_atoll::info(uint flag) {
     if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
     atoll::lsm::Database *database = atoll::plugin::instance()->database.get();
     if (!(flag & HA_STATUS_NO_LOCK) || stats.data_file_length == 0) {
-      const ah::IndexLayout &primary = layout_->primary_index();
       // Less than a block may be estimated as nothing.
       stats.data_file_length =
-          std::max<ulonglong>(database->estimate(layout_->family(), primary.start, primary.end).bytes,
-                              stats.records * kRowBytesMin);
+          std::max<ulonglong>(ah::stored_bytes_of_rows(*layout_), stats.records * kRowBytesMin);
       stats.index_file_length = 0;
       for (size_t i = 0; i < layout_->index_count(); i++)
         if (static_cast<int>(i) != layout_->primary())
