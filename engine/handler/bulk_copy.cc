@@ -12,10 +12,18 @@
 
 namespace atoll::handler {
 
-BulkCopy::BulkCopy(Share *share, std::shared_ptr<const Layout> layout)
-    : share_(share), layout_(std::move(layout)) {}
+BulkCopy::BulkCopy(Share *share, std::shared_ptr<const Layout> layout,
+                   std::shared_ptr<lsm::SortBudget> budget)
+    : share_(share), layout_(std::move(layout)), budget_(std::move(budget)) {}
+
+BulkCopy::~BulkCopy() { budget_->bytes_used -= small_bytes_; }
+
+bool BulkCopy::is_small() const {
+  return small_bytes_ < (budget_->bytes_left() > 0 ? kSmallTableBytes : kSmallTableBytesMin);
+}
 
 Status BulkCopy::add(const uint8_t *record) {
+  ATOLL_RETURN_IF_ERROR(check_row_size(layout_->row(), record));
   const bool in_pieces = CutRow::is_needed(layout_->row(), record);
   if (in_pieces && !load_) ATOLL_RETURN_IF_ERROR(start_ingestion());
   const Layout &layout = *layout_;
@@ -23,14 +31,13 @@ Status BulkCopy::add(const uint8_t *record) {
   ATOLL_RETURN_IF_ERROR(in_pieces ? add_pieces(record) : add_row(record));
   for (size_t i = 0; i < layout.index_count(); i++) {
     if (static_cast<int>(i) == layout.primary()) continue;
-  ATOLL_RETURN_IF_ERROR(check_row_size(layout_->row(), record));
     bool has_null = false;
     layout.secondary_entry(i, record, primary_key_, &key_, &value_, &has_null);
     ATOLL_RETURN_IF_ERROR(add_entry(1 + i, key_, value_));
   }
   rows_++;
   // Between rows only: the keys of one row all start with the same prefix.
-  return load_ || small_bytes_ < kSmallTableBytes ? Status::Ok() : start_ingestion();
+  return load_ || is_small() ? Status::Ok() : start_ingestion();
 }
 
 Status BulkCopy::add_row(const uint8_t *record) {
@@ -40,7 +47,8 @@ Status BulkCopy::add_row(const uint8_t *record) {
 }
 
 Status BulkCopy::add_pieces(const uint8_t *record) {
-  if (!pieces_stream_) pieces_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kKnown);
+  if (!pieces_stream_)
+    pieces_stream_ = load_->add_stream(layout_->hidden_primary(), nullptr, lsm::StreamKind::kKnown);
   const CutRow row(layout_->row(), record);
   ATOLL_RETURN_IF_ERROR(add_entry(0, primary_key_, codec::encode(row.reference())));
   return row.each_piece(primary_key_, [this](std::string_view key, std::string_view piece) {
@@ -51,7 +59,9 @@ Status BulkCopy::add_pieces(const uint8_t *record) {
 Status BulkCopy::add_entry(size_t stream, std::string_view key, std::string_view value) {
   if (!load_) {
     small_.push_back({stream, std::string(key), std::string(value)});
-    small_bytes_ += key.size() + value.size() + sizeof(Entry);
+    const size_t bytes = key.size() + value.size() + sizeof(Entry);
+    small_bytes_ += bytes;
+    budget_->bytes_used += bytes;
     return Status::Ok();
   }
   Status status = load_->add(streams_[stream], key, value);
@@ -69,7 +79,7 @@ Status BulkCopy::start_ingestion() {
     layout_ = layout_->moved(def, family);
     share_->set_layout(layout_);
   }
-  load_ = instance->database->bulk_load(layout_->family(), layout_->def().compression);
+  load_ = instance->database->bulk_load(layout_->family(), layout_->def().compression, budget_);
   open_streams();
   for (Entry &entry : small_) {
     entry.key.replace(0, 4, layout_->primary_index().start, 0, 4);
@@ -78,6 +88,8 @@ Status BulkCopy::start_ingestion() {
     if (!status.ok()) return status;
   }
   std::vector<Entry>().swap(small_);
+  budget_->bytes_used -= small_bytes_;
+  small_bytes_ = 0;
   return Status::Ok();
 }
 

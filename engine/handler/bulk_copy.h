@@ -21,8 +21,11 @@ namespace atoll::handler {
 class BulkCopy {
  public:
   static constexpr size_t kSmallTableBytes = 4 << 20;
+  // With so many copies in one statement that they use up its memory, less is small.
+  static constexpr size_t kSmallTableBytesMin = 256 << 10;
 
-  BulkCopy(Share *share, std::shared_ptr<const Layout> layout);
+  BulkCopy(Share *share, std::shared_ptr<const Layout> layout, std::shared_ptr<lsm::SortBudget> budget);
+  ~BulkCopy();
 
   // Adds one row. Errors: kNoSpace, kUnavailable, kFenced, kDuplicate (presorted primary keys only).
   Status add(const uint8_t *record);
@@ -50,10 +53,13 @@ class BulkCopy {
   Status write_small();
   void note_duplicate(size_t stream, std::string_view key, std::string_view value);
 
+  bool is_small() const;
+
   Share *share_;
   std::shared_ptr<const Layout> layout_;
+  const std::shared_ptr<lsm::SortBudget> budget_;
   std::vector<Entry> small_;
-  size_t small_bytes_ = 0;
+  size_t small_bytes_ = 0;  // also in the budget
   std::unique_ptr<lsm::BulkLoad> load_;
   std::vector<size_t> streams_;          // load stream of: [0] rows, [1 + i] index i
   std::optional<size_t> pieces_stream_;  // of rows too large to be one value, once there is one

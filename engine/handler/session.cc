@@ -47,6 +47,12 @@ void Session::enter_statement() {
   if (in_multi_statement_transaction(thd_)) trans_register_ha(thd_, true, hton, 0);
 }
 
+std::shared_ptr<lsm::SortBudget> Session::sort_budget() {
+  std::shared_ptr<lsm::SortBudget> budget = sort_budget_.lock();
+  if (!budget) sort_budget_ = budget = plugin::instance()->database->sort_budget();
+  return budget;
+}
+
 bool Session::snapshot_is_shared_by_statements() const {
   return thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
 }

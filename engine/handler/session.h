@@ -13,6 +13,9 @@
 #include "txn/transaction.h"
 
 class THD;
+namespace atoll::lsm {
+struct SortBudget;
+}
 
 namespace atoll::handler {
 
@@ -65,6 +68,9 @@ class Session {
   // The transaction has told the build of a change: it must hear if the two do not end together.
   void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
 
+  // Of the statement: its partitions' copies share it.
+  std::shared_ptr<lsm::SortBudget> sort_budget();
+
   bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
   int open_tables = 0;                            // external_lock balance of the running statement
   // The index of the last duplicate. Kept here and not in the handler: a partitioned table may ask another of
@@ -78,6 +84,7 @@ class Session {
   void reset();
 
   THD *thd_;
+  std::weak_ptr<lsm::SortBudget> sort_budget_;
   mutable std::mutex mutex_;  // guards transaction_ against kill()
   std::unique_ptr<txn::Transaction> transaction_;
   bool has_statement_savepoint_ = false;

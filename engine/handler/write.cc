@@ -344,11 +344,12 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   for (uint i = 0; i < table_share->keys; i++)
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // checked by the server against rows
   if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: likewise
-  bulk_ = std::make_unique<ah::BulkCopy>(share_, layout_);
+  bulk_ = std::make_unique<ah::BulkCopy>(share_, layout_, ah::Session::of(ha_thd(), true)->sort_budget());
 }
 
 void ha_atoll::show_copy_duplicate(ah::BulkCopy *bulk) {
   session_->duplicate_index = static_cast<uint>(bulk->duplicate_index());
+  restore_record(table, s->default_values);  // what cannot be told of the duplicate: nothing of another row
   bulk->show_duplicate(table->record[0], &old_entry_key_, &old_entry_value_, &key_scratch_);
 }
 

@@ -67,7 +67,6 @@ class BulkLoadImpl final : public BulkLoad {
   SortedFileWriter *writer(size_t number);
 
   const BulkLoadSettings settings_;
-  std::shared_ptr<SortBudget> budget_;
   std::vector<std::unique_ptr<Stream>> streams_;
   bool ingested_ = false;
 
@@ -79,8 +78,7 @@ class BulkLoadImpl final : public BulkLoad {
   std::string duplicate_key_, duplicate_value_;
 };
 
-BulkLoadImpl::BulkLoadImpl(BulkLoadSettings settings)
-    : settings_(std::move(settings)), budget_(std::make_shared<SortBudget>(settings_.sort_bytes_max)) {}
+BulkLoadImpl::BulkLoadImpl(BulkLoadSettings settings) : settings_(std::move(settings)) {}
 
 BulkLoadImpl::~BulkLoadImpl() {
   for (const auto &stream : streams_) {
@@ -106,7 +104,7 @@ size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, Stre
   stream->kind = kind;
   stream->unique_length = std::move(unique_length);
   const std::string prefix = settings_.directory + "/s" + std::to_string(streams_.size()) + "-";
-  if (!presorted) stream->sort = std::make_unique<ExternalSort>(budget_, prefix);
+  if (!presorted) stream->sort = std::make_unique<ExternalSort>(settings_.sort_budget, prefix);
   streams_.push_back(std::move(stream));
   return streams_.size() - 1;
 }
@@ -228,14 +226,16 @@ Status BulkLoadImpl::finish_stream(size_t number) {
   Stream &stream = *streams_[number];
   if (stream.sort != nullptr) {
     uint64_t unreported = 0;
-    ATOLL_RETURN_IF_ERROR(stream.sort->merge([&](std::string_view key, std::string_view value) {
+    const auto is_aborted = [this] { return abort_.load(std::memory_order_relaxed); };
+    const auto write = [&](std::string_view key, std::string_view value) {
       if (++unreported == 1024) {
         rows_written_.fetch_add(unreported, std::memory_order_relaxed);
         unreported = 0;
-        if (abort_.load(std::memory_order_relaxed)) return Status(Code::kInterrupted, "aborted");
+        if (is_aborted()) return Status(Code::kInterrupted, "aborted");
       }
       return write_sorted(number, key, value);
-    }));
+    };
+    ATOLL_RETURN_IF_ERROR(stream.sort->merge(write, is_aborted));
     stream.sort.reset();
   }
   return stream.writer ? stream.writer->finish() : Status::Ok();

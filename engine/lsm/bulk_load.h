@@ -29,8 +29,8 @@ struct BulkLoadSettings {
   std::string directory;         // created on first use, removed by the destructor
   std::array<rocksdb::Options, kStreamKinds> file_options;
   size_t threads = 1;
-  uint64_t sort_bytes_max = 0;  // memory for unsorted rows of all streams together
-  uint64_t file_bytes = 0;      // 0: kBulkFileBytes
+  std::shared_ptr<SortBudget> sort_budget;  // memory for unsorted rows of all streams together
+  uint64_t file_bytes = 0;                  // 0: kBulkFileBytes
 };
 
 std::unique_ptr<BulkLoad> make_bulk_load(BulkLoadSettings settings);

@@ -116,13 +116,15 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
   }
   std::string last;
   std::multimap<std::string, std::string> found;
-  ASSERT_ATOLL_OK(sort.merge([&](std::string_view key, std::string_view value) {
-    EXPECT_LE(last, key);
-    last.assign(key);
-    found.emplace(key, value);
-    return Status::Ok();
-  }));
-  EXPECT_GT(sort.spilled_runs(), 2u);
+  ASSERT_ATOLL_OK(sort.merge(
+      [&](std::string_view key, std::string_view value) {
+        EXPECT_LE(last, key);
+        last.assign(key);
+        found.emplace(key, value);
+        return Status::Ok();
+      },
+      [] { return false; }));
+  EXPECT_GT(sort.spilled_files(), 2u);
   ASSERT_EQ(found.size(), expected.size());
   for (auto a = found.begin(), b = expected.begin(); a != found.end();) {  // equal keys: any order
     const auto [a_end, b_end] = std::pair(found.upper_bound(a->first), expected.upper_bound(b->first));
@@ -130,6 +132,80 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
     for (; a != a_end; ++a) left.insert(a->second);
     for (; b != b_end; ++b) right.insert(b->second);
     ASSERT_EQ(left, right);
+  }
+}
+
+// Runs are 64 KiB here, some 150 of them.
+TEST_F(BulkLoadTest, more_files_than_may_be_open_are_merged_in_steps) {
+  const std::string directory = (database_.root() / "sort").string();
+  std::filesystem::create_directory(directory);
+  const std::string prefix = directory + "/";
+  const auto budget = std::make_shared<SortBudget>(1 << 20);
+  constexpr uint64_t kRows = 120000;
+  const std::string value(60, 'v');
+  {
+    ExternalSort sort(budget, prefix);
+    for (uint64_t i = 0; i < kRows; ++i) ASSERT_ATOLL_OK(sort.add(test_key(i * 7919 % kRows), value));
+    uint64_t next = 0;
+    ASSERT_ATOLL_OK(sort.merge(
+        [&](std::string_view key, std::string_view) {
+          EXPECT_EQ(key, test_key(next++));
+          return Status::Ok();
+        },
+        [] { return false; }));
+    EXPECT_EQ(next, kRows);
+    EXPECT_GT(sort.files_made(), 2 * 64u);
+    EXPECT_EQ(sort.spilled_files(), 64u);
+    EXPECT_EQ(files_under(directory), 64u);
+  }
+  EXPECT_EQ(files_under(directory), 0u);
+  EXPECT_EQ(budget->bytes_used, 0u);
+
+  ExternalSort aborted(budget, prefix);
+  for (uint64_t i = 0; i < kRows; ++i) ASSERT_ATOLL_OK(aborted.add(test_key(i * 7919 % kRows), value));
+  const Status status =
+      aborted.merge([](std::string_view, std::string_view) { return Status::Ok(); }, [] { return true; });
+  EXPECT_EQ(status.code(), Code::kInterrupted);
+}
+
+TEST_F(BulkLoadTest, rows_that_come_in_order_make_one_file) {
+  ExternalSort sort(std::make_shared<SortBudget>(1 << 20), (database_.root() / "spill").string());
+  constexpr uint64_t kRows = 60000;
+  const std::string value(60, 'v');
+  for (uint64_t i = 0; i < kRows; ++i) ASSERT_ATOLL_OK(sort.add(test_key(i), value));
+  uint64_t next = 0;
+  ASSERT_ATOLL_OK(sort.merge(
+      [&](std::string_view key, std::string_view) {
+        EXPECT_EQ(key, test_key(next++));
+        return Status::Ok();
+      },
+      [] { return false; }));
+  EXPECT_EQ(next, kRows);
+  EXPECT_EQ(sort.files_made(), 1u);
+}
+
+TEST_F(BulkLoadTest, many_sorts_share_a_budget) {
+  const auto budget = std::make_shared<SortBudget>(4 << 20);
+  std::vector<std::unique_ptr<ExternalSort>> sorts;
+  for (size_t i = 0; i < 40; ++i)
+    sorts.push_back(std::make_unique<ExternalSort>(budget, (database_.root() / std::to_string(i)).string()));
+  uint64_t most = 0;
+  const std::string value(60, 'v');
+  for (uint64_t i = 0; i < 10000; ++i) {
+    for (const auto &sort : sorts) ASSERT_ATOLL_OK(sort->add(test_key(i * 7919 % 10000), value));
+    most = std::max<uint64_t>(most, budget->bytes_used);
+  }
+  // A run of the smallest size is filled, and three may wait or be sorted, by each at worst.
+  EXPECT_LE(most, (4 << 20) + sorts.size() * 4 * (64 << 10));
+  for (const auto &sort : sorts) {
+    uint64_t next = 0;
+    ASSERT_ATOLL_OK(sort->merge(
+        [&](std::string_view key, std::string_view) {
+          EXPECT_EQ(key, test_key(next++));
+          return Status::Ok();
+        },
+        [] { return false; }));
+    EXPECT_EQ(next, 10000u);
   }
 }
 

@@ -210,7 +210,12 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   return from_rocksdb(status);
 }
 
-std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compression &compression) {
+std::shared_ptr<SortBudget> DatabaseImpl::sort_budget() {
+  return std::make_shared<SortBudget>(options_.bulk_sort_bytes);
+}
+
+std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compression &compression,
+                                                  std::shared_ptr<SortBudget> budget) {
   const bool is_main = family->side() == Side::kMain;
   BulkLoadSettings settings;
   settings.db = base(family->side());
@@ -223,7 +228,7 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
     settings.file_options[kind] = bulk_file_options(compression, parts_, env, static_cast<StreamKind>(kind));
   }
   settings.threads = static_cast<size_t>(parts_.threads);
-  settings.sort_bytes_max = options_.bulk_sort_bytes;
+  settings.sort_budget = std::move(budget);
   return make_bulk_load(std::move(settings));
 }
 

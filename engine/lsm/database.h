@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "lsm/sort_budget.h"
 #include "bridge/objstore.h"
 
 namespace atoll::lsm {
@@ -47,7 +48,7 @@ struct DatabaseOptions {
   uint64_t wal_bytes_max = 0;      // max_total_wal_size; 0: derived
   Compression default_compression;
   int background_threads = 0;               // 0: cores
-  uint64_t bulk_sort_bytes = 128ull << 20;  // memory of one BulkLoad for unsorted streams
+  uint64_t bulk_sort_bytes = 128ull << 20;  // memory of one statement for unsorted streams
   std::function<void(int level, const std::string &)> log;
 };
 
@@ -140,7 +141,13 @@ class Database {
   // Removes [begin, end) by one range tombstone; the space is reclaimed in the background.
   virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
 
-  virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) = 0;
+  virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
+                                              std::shared_ptr<SortBudget> budget) = 0;
+  std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) {
+    return bulk_load(family, compression, sort_budget());
+  }
+  // A new one, for the loads of one statement.
+  virtual std::shared_ptr<SortBudget> sort_budget() = 0;
 
   // Transactions larger than memory (run_file.h): how their files are made, and where their directories
   // stand. What is in there outlives a restart; the owner removes it.

@@ -34,7 +34,10 @@ class DatabaseImpl final : public Database {
   void reconcile_families(const std::function<bool(uint32_t id)> &is_known) override;
 
   Status delete_range(Family *family, std::string_view begin, std::string_view end) override;
-  std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) override;
+  using Database::bulk_load;
+  std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
+                                      std::shared_ptr<SortBudget> budget) override;
+  std::shared_ptr<SortBudget> sort_budget() override;
 
   rocksdb::Options run_file_options() override;
   std::string spill_directory() override;

@@ -34,42 +34,6 @@ Status write_error(const std::string &path) {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
 
-// Packs rows into blocks.
-class SpillWriter {
- public:
-  SpillWriter(File file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
-
-  Status add(std::string_view row) {
-    if (!block_.empty() && block_.size() + row.size() > kSpillBlockBytes) ATOLL_RETURN_IF_ERROR(flush());
-    block_.append(row);
-    return Status::Ok();
-  }
-
-  Status finish() {
-    ATOLL_RETURN_IF_ERROR(flush());
-    return std::fflush(file_.get()) == 0 ? Status::Ok() : write_error(path_);
-  }
-
- private:
-  Status flush() {
-    if (block_.empty()) return Status::Ok();
-    packed_.resize(8 + static_cast<size_t>(LZ4_compressBound(static_cast<int>(block_.size()))));
-    const int packed_bytes =
-        LZ4_compress_default(block_.data(), packed_.data() + 8, static_cast<int>(block_.size()),
-                             static_cast<int>(packed_.size() - 8));
-    if (packed_bytes <= 0) return Status(Code::kBug, "a sorted run does not compress");
-    const uint32_t lengths[2] = {static_cast<uint32_t>(block_.size()), static_cast<uint32_t>(packed_bytes)};
-    std::memcpy(packed_.data(), lengths, sizeof(lengths));
-    const size_t bytes = 8 + static_cast<size_t>(packed_bytes);
-    block_.clear();
-    return std::fwrite(packed_.data(), 1, bytes, file_.get()) == bytes ? Status::Ok() : write_error(path_);
-  }
-
-  File file_;
-  const std::string path_;
-  std::string block_, packed_;
-};
-
 class SpilledCursor final : public RunCursor {
  public:
   SpilledCursor(File file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
@@ -118,6 +82,40 @@ class SpilledCursor final : public RunCursor {
 };
 
 }  // namespace
+
+Status RunWriter::open(const std::string &path, std::unique_ptr<RunWriter> *out) {
+  File file(std::fopen(path.c_str(), "wb"), std::fclose);
+  if (file == nullptr) return write_error(path);
+  out->reset(new RunWriter(std::move(file), path));
+  return Status::Ok();
+}
+
+Status RunWriter::add(std::string_view key, std::string_view value) {
+  const size_t row_bytes = kRowHeaderBytes + key.size() + value.size();
+  if (!block_.empty() && block_.size() + row_bytes > kSpillBlockBytes) ATOLL_RETURN_IF_ERROR(flush());
+  const Lengths lengths{static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())};
+  block_.append(reinterpret_cast<const char *>(&lengths), sizeof(lengths)).append(key).append(value);
+  return Status::Ok();
+}
+
+Status RunWriter::finish() {
+  ATOLL_RETURN_IF_ERROR(flush());
+  return std::fflush(file_.get()) == 0 ? Status::Ok() : write_error(path_);
+}
+
+Status RunWriter::flush() {
+  if (block_.empty()) return Status::Ok();
+  packed_.resize(8 + static_cast<size_t>(LZ4_compressBound(static_cast<int>(block_.size()))));
+  const int packed_bytes =
+      LZ4_compress_default(block_.data(), packed_.data() + 8, static_cast<int>(block_.size()),
+                           static_cast<int>(packed_.size() - 8));
+  if (packed_bytes <= 0) return Status(Code::kBug, "a sorted run does not compress");
+  const uint32_t lengths[2] = {static_cast<uint32_t>(block_.size()), static_cast<uint32_t>(packed_bytes)};
+  std::memcpy(packed_.data(), lengths, sizeof(lengths));
+  const size_t bytes = 8 + static_cast<size_t>(packed_bytes);
+  block_.clear();
+  return std::fwrite(packed_.data(), 1, bytes, file_.get()) == bytes ? Status::Ok() : write_error(path_);
+}
 
 class MemoryCursor final : public RunCursor {
  public:
@@ -212,15 +210,10 @@ void SortRun::sort() {
 
 std::unique_ptr<RunCursor> SortRun::cursor() const { return std::make_unique<MemoryCursor>(this); }
 
-Status SortRun::spill(const std::string &path) const {
-  File file(std::fopen(path.c_str(), "wb"), std::fclose);
-  if (file == nullptr) return write_error(path);
-  SpillWriter writer(std::move(file), path);
-  for (const Entry &entry : order_) {
-    const char *row = bytes_.get() + entry.offset;
-    ATOLL_RETURN_IF_ERROR(writer.add({row, row_end(entry.offset) - entry.offset}));
-  }
-  return writer.finish();
+Status SortRun::spill(RunWriter *writer) const {
+  for (const Entry &entry : order_)
+    ATOLL_RETURN_IF_ERROR(writer->add(key_at(entry.offset), value_at(entry.offset)));
+  return Status::Ok();
 }
 
 std::unique_ptr<RunCursor> open_spilled_run(const std::string &path, Status *status) {

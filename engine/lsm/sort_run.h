@@ -1,4 +1,4 @@
-// One run of ExternalSort: rows in memory, sorted in place by index, or spilled to a file and read back.
+// One run of ExternalSort: rows in memory, sorted in place by index, or in a file.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,25 @@ class RunCursor {
   std::string_view key_, value_;
 };
 
+// Writes a run to a file: blocks of rows, packed with LZ4.
+class RunWriter {
+ public:
+  // Errors: kNoSpace, kUnavailable; of add() and finish() too.
+  static Status open(const std::string &path, std::unique_ptr<RunWriter> *out);
+  // In ascending order.
+  Status add(std::string_view key, std::string_view value);
+  Status finish();
+
+ private:
+  using File = std::unique_ptr<std::FILE, int (*)(std::FILE *)>;
+  RunWriter(File file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+  Status flush();
+
+  const File file_;
+  const std::string path_;
+  std::string block_, packed_;
+};
+
 class SortRun {
  public:
   explicit SortRun(size_t bytes_max);
@@ -40,8 +59,11 @@ class SortRun {
 
   // Requires: sorted, and outlives the cursor.
   std::unique_ptr<RunCursor> cursor() const;
-  // Errors: kNoSpace, kUnavailable.
-  Status spill(const std::string &path) const;
+  // Errors: those of the writer. Requires: sorted.
+  Status spill(RunWriter *writer) const;
+  // Requires: sorted, not empty.
+  std::string_view first_key() const { return key_at(order_.front().offset); }
+  std::string_view last_key() const { return key_at(order_.back().offset); }
 
  private:
   friend class MemoryCursor;
@@ -64,7 +86,7 @@ class SortRun {
   std::vector<Entry> order_;
 };
 
-// Reads a file that spill() wrote. Errors of next(): kUnavailable, kCorruption.
+// Reads what a RunWriter wrote. Errors of next(): kUnavailable, kCorruption.
 std::unique_ptr<RunCursor> open_spilled_run(const std::string &path, Status *status);
 
 }  // namespace atoll::lsm

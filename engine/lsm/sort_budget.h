@@ -1,0 +1,22 @@
+// Memory that the sorts of one statement share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace atoll::lsm {
+
+// Bytes of memory that all sorts with this budget may hold together. Any thread.
+struct SortBudget {
+  explicit SortBudget(uint64_t bytes_max_) : bytes_max(bytes_max_) {}
+
+  uint64_t bytes_left() const {
+    const uint64_t used = bytes_used.load(std::memory_order_relaxed);
+    return used < bytes_max ? bytes_max - used : 0;
+  }
+
+  const uint64_t bytes_max;
+  std::atomic<uint64_t> bytes_used{0};
+};
+
+}  // namespace atoll::lsm
