@@ -59,7 +59,7 @@ class ServerCollation final : public codec::Collation {
     if (cs->uca != nullptr && !single_level()) {
       for (uint bit = 0; bit < MY_STRXFRM_NLEVELS; bit++) {
         if (!(cs->levels_for_order & (1 << bit))) continue;
-        Level level{.flag = static_cast<uint>(MY_STRXFRM_LEVEL1) << bit};
+        Level level{.flag = static_cast<uint>(MY_STRXFRM_LEVEL1) << bit, .space = {}};
         const size_t bytes = cs->strnxfrm(weights, sizeof weights, 1, space, space_length, level.flag);
         level.space.assign(reinterpret_cast<char *>(weights), bytes);
         levels_.push_back(std::move(level));
