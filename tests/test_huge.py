@@ -261,7 +261,7 @@ def test_a_large_row_takes_no_more_memory_than_in_innodb(lab):
 
 def test_copying_a_large_row_takes_it_once_and_what_a_sort_may(lab):
     """As one value it was in memory again when packed, in a block and compressed."""
-    row_mib, sort_mib = 160, 128
+    row_mib, sort_mib = 160, 16
     server = lab.server(
         atoll_transaction_memory=16 << 20, atoll_block_cache_size=16 << 20, max_allowed_packet=1 << 30,
         performance_schema="OFF",

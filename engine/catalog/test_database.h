@@ -119,7 +119,7 @@ class TestDatabase final : public lsm::Database {
     return lsm::from_rocksdb(db_->Write(rocksdb::WriteOptions(), {true, true}, &batch));
   }
 
-  std::shared_ptr<lsm::SortBudget> sort_budget() override { return nullptr; }
+  std::shared_ptr<lsm::SortBudget> sort_budget(uint64_t) override { return nullptr; }
   std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &,
                                            std::shared_ptr<lsm::SortBudget>) override {
     return nullptr;

@@ -6,6 +6,7 @@
 #include "handler/large_rows.h"
 #include "handler/parallel_scan.h"
 #include "plugin/instance.h"
+#include "plugin/sysvars.h"
 
 namespace atoll::handler {
 
@@ -101,7 +102,8 @@ Status IndexBuild::scan() {
 }
 
 Status IndexBuild::run() {
-  load_ = database_->bulk_load(layout_.family(), layout_.def().compression);
+  load_ = database_->bulk_load(layout_.family(), layout_.def().compression,
+                               database_->sort_budget(plugin::sort_memory_bytes()));
   open_streams();
   Status status = scan();
   if (status.ok()) {

@@ -5,6 +5,7 @@
 
 #include "handler/online_build.h"
 #include "plugin/instance.h"
+#include "plugin/sysvars.h"
 
 namespace atoll::handler {
 namespace {
@@ -49,7 +50,7 @@ void Session::enter_statement() {
 
 std::shared_ptr<lsm::SortBudget> Session::sort_budget() {
   std::shared_ptr<lsm::SortBudget> budget = sort_budget_.lock();
-  if (!budget) sort_budget_ = budget = plugin::instance()->database->sort_budget();
+  if (!budget) sort_budget_ = budget = plugin::instance()->database->sort_budget(plugin::sort_memory_bytes());
   return budget;
 }
 

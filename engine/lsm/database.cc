@@ -210,8 +210,8 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   return from_rocksdb(status);
 }
 
-std::shared_ptr<SortBudget> DatabaseImpl::sort_budget() {
-  return std::make_shared<SortBudget>(options_.bulk_sort_bytes);
+std::shared_ptr<SortBudget> DatabaseImpl::sort_budget(uint64_t bytes_max) {
+  return std::make_shared<SortBudget>(std::min(bytes_max, options_.bulk_sort_bytes));
 }
 
 std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compression &compression,

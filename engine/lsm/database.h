@@ -144,10 +144,10 @@ class Database {
   virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
                                               std::shared_ptr<SortBudget> budget) = 0;
   std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) {
-    return bulk_load(family, compression, sort_budget());
+    return bulk_load(family, compression, sort_budget(UINT64_MAX));
   }
-  // A new one, for the loads of one statement.
-  virtual std::shared_ptr<SortBudget> sort_budget() = 0;
+  // A new one, for the loads of one statement: at most `bytes_max`, and DatabaseOptions::bulk_sort_bytes.
+  virtual std::shared_ptr<SortBudget> sort_budget(uint64_t bytes_max) = 0;
 
   // Transactions larger than memory (run_file.h): how their files are made, and where their directories
   // stand. What is in there outlives a restart; the owner removes it.

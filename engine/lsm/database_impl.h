@@ -37,7 +37,7 @@ class DatabaseImpl final : public Database {
   using Database::bulk_load;
   std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
                                       std::shared_ptr<SortBudget> budget) override;
-  std::shared_ptr<SortBudget> sort_budget() override;
+  std::shared_ptr<SortBudget> sort_budget(uint64_t bytes_max) override;
 
   rocksdb::Options run_file_options() override;
   std::string spill_directory() override;

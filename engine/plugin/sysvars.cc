@@ -280,6 +280,10 @@ std::string bucket_beside_databases(const Settings &settings) {
 uint64_t cache_bytes() { return cache_size_value; }
 uint64_t block_cache_bytes() { return block_cache_size_value; }
 uint64_t transaction_memory_bytes() { return transaction_memory_value; }
+uint64_t sort_memory_bytes() {
+  // Less makes many files; more than this saves nothing that was measured.
+  return std::clamp<uint64_t>(transaction_memory_value, 16 * kMiB, 128 * kMiB);
+}
 uint8_t durability() { return static_cast<uint8_t>(durability_value); }
 uint32_t lag_ms_max() { return lag_max_ms_value; }
 uint64_t lag_bytes_max() { return lag_max_bytes_value; }

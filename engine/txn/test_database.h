@@ -65,7 +65,7 @@ class TestDatabase final : public lsm::Database {
   void drop_family(uint32_t) override {}
   void reconcile_families(const std::function<bool(uint32_t)> &) override {}
   Status delete_range(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
-  std::shared_ptr<lsm::SortBudget> sort_budget() override { return nullptr; }
+  std::shared_ptr<lsm::SortBudget> sort_budget(uint64_t) override { return nullptr; }
   std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &,
                                            std::shared_ptr<lsm::SortBudget>) override {
     return nullptr;
