@@ -29,6 +29,13 @@ GENERATOR = "tpchgen-cli"
 GENERATOR_VERSION = "4.0.0"
 ENGINES = ("InnoDB", "ATOLL")
 CACHE_BYTES = 512 << 20
+# Plans that differ, and why. Any other difference fails the run.
+EXPLAINED = {
+    3: "a scan of customer, which runs on all cores and filters packed rows, instead of orders by date",
+    5: "a rowid filter by date on the lookups of orders, at the edge of being worth it",
+    12: "a scan of lineitem instead of a lookup of its rows for each order",
+    18: "the same tables and indexes; the join with the subquery's result comes one step earlier",
+}
 
 
 def generate(scale: float, target: Path) -> None:
@@ -115,11 +122,11 @@ def compare(server: Server, repeat: int, timeout_s: int) -> dict[int, dict[str, 
 
 def line_of(number: int, result: dict[str, Any]) -> str:
     medians = {engine: statistics.median(result["seconds"][engine][1:]) for engine in ENGINES}
-    plan = "same plan" if result["same_plan"] else "OTHER PLAN"
+    plan = "same plan" if result["same_plan"] else EXPLAINED.get(number, "OTHER PLAN")
     answer = "same answer" if result["same_answer"] else "OTHER ANSWER"
     return (
         f"  Q{number:<3} InnoDB {medians['InnoDB']:7.3f} s  ATOLL {medians['ATOLL']:7.3f} s  "
-        f"ratio {result['ratio']:5.2f}  {plan:10}  {answer}"
+        f"ratio {result['ratio']:5.2f}  {answer}, {plan}"
     )
 
 
@@ -147,8 +154,10 @@ def main() -> int:
         discard(home)
     same_plans = sum(result["same_plan"] for result in results.values())
     same_answers = sum(result["same_answer"] for result in results.values())
+    unexplained = [n for n, result in results.items() if not result["same_plan"] and n not in EXPLAINED]
     report = {
-        "ok": same_answers == len(results),
+        "ok": same_answers == len(results) and not unexplained,
+        "unexplained_plans": unexplained,
         "scale": arguments.scale,
         "repeat": arguments.repeat,
         "mariadb": version,

@@ -20,12 +20,16 @@ bool ha_atoll::batching() const {
          !entries_suffice_;
 }
 
-// Adds what the entry under the cursor stands for to the batch, unless the pushed condition refuses it.
+// Adds what the entry under the cursor stands for to the batch, unless a pushed condition or filter refuses
+// it.
 int ha_atoll::add_to_batch() {
   const std::string_view key(cursor_->key().data(), cursor_->key().size());
-  if (pushed_idx_cond != nullptr) {
+  const bool filtered = filters_rowids();
+  if (pushed_idx_cond != nullptr || filtered) {
     const std::string_view value(cursor_->value().data(), cursor_->value().size());
     if (int error = decode_entry(key, value, table->record[0])) return error;
+  }
+  if (pushed_idx_cond != nullptr) {
     const int verdict = check_pushed_index_condition();
     if (verdict == HA_ERR_KEY_NOT_FOUND) return 0;
     if (verdict) return verdict;
@@ -33,6 +37,11 @@ int ha_atoll::add_to_batch() {
   std::string primary_key;
   if (Status status = layout_->primary_of_entry(active_index, key, &primary_key); !status.ok())
     return fail(status);
+  if (filtered) {
+    const int verdict = check_pushed_rowid_filter(primary_key);
+    if (verdict == HA_ERR_KEY_NOT_FOUND) return 0;
+    if (verdict) return verdict;
+  }
   batch_.entry_keys.emplace_back(key);
   batch_.primary_keys.push_back(std::move(primary_key));
   return 0;
@@ -42,7 +51,7 @@ int ha_atoll::gather_batch(bool forward) {
   for (; cursor_->Valid() && batch_.entry_keys.size() < batch_.want;
        forward ? cursor_->Next() : cursor_->Prev()) {
     if (killed()) return HA_ERR_ABORTED_BY_USER;
-    batch_.ended = !cursor_prefix_.empty() && !cursor_->key().starts_with(cursor_prefix_);
+    batch_.ended = !cursor_in_scan(forward);
     if (batch_.ended) return 0;
     const int error = add_to_batch();
     batch_.ended = error == HA_ERR_END_OF_FILE;
@@ -54,6 +63,16 @@ int ha_atoll::gather_batch(bool forward) {
   return 0;
 }
 
+// Reads the rows of the batch in one go. HA_ERR_END_OF_FILE: it has none.
+int ha_atoll::look_up_batch() {
+  if (batch_.primary_keys.empty()) return HA_ERR_END_OF_FILE;
+  const std::vector<rocksdb::Slice> keys(batch_.primary_keys.begin(), batch_.primary_keys.end());
+  batch_.unread =
+      transaction()->multi_get(layout_->family(), keys, read_at(), &batch_.rows, &batch_.statuses);
+  batch_.grow();
+  return 0;
+}
+
 // Gathers entries under the cursor, looks up their rows in one go, and delivers the first.
 int ha_atoll::read_batch(uchar *record, bool forward) {
   batch_forward_ = forward;
@@ -61,11 +80,7 @@ int ha_atoll::read_batch(uchar *record, bool forward) {
   for (;;) {
     batch_.clear();
     if (int error = gather_batch(forward)) return error;
-    if (batch_.entry_keys.empty()) return HA_ERR_END_OF_FILE;
-    const std::vector<rocksdb::Slice> keys(batch_.primary_keys.begin(), batch_.primary_keys.end());
-    batch_.unread =
-        transaction()->multi_get(layout_->family(), keys, read_at(), &batch_.rows, &batch_.statuses);
-    batch_.grow();
+    if (int error = look_up_batch()) return error;
     const int error = next_from_batch(record);
     if (error != HA_ERR_KEY_NOT_FOUND) return error;
     if (batch_.ended) return HA_ERR_END_OF_FILE;

@@ -13,6 +13,7 @@
 
 #include "codec/predicate.h"
 #include "handler/layout.h"
+#include "handler/multi_range.h"
 #include "handler/parallel_scan.h"
 #include "handler/row_batch.h"
 #include "handler/session.h"
@@ -81,10 +82,22 @@ class ha_atoll final : public handler {
   void position(const uchar *record) override;
   int cmp_ref(const uchar *a, const uchar *b) override;
 
+  // ---- many ranges of one index (multi_range.cc) ----
+  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context,
+                                      uint range_count, uint *buffer_bytes, uint *mode,
+                                      Cost_estimate *cost) override;
+  ha_rows multi_range_read_info(uint index, uint range_count, uint rows, uint parts, uint *buffer_bytes,
+                                uint *mode, Cost_estimate *cost) override;
+  int multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count, uint mode,
+                            HANDLER_BUFFER *buffer) override;
+  int multi_range_read_next(range_id_t *range) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t text_bytes_max) override;
+
   // ---- conditions (pushdown.cc) ----
   const COND *cond_push(const COND *condition) override;
   void cond_pop() override;
   Item *idx_cond_push(uint index, Item *condition) override;
+  bool rowid_filter_push(Rowid_filter *filter) override;
 
   // ---- writing (write.cc, auto_increment.cc, bulk_copy.cc) ----
   int write_row(const uchar *record) override;
@@ -164,7 +177,14 @@ class ha_atoll final : public handler {
   int gather_batch(bool forward);
   int read_batch(uchar *record, bool forward);
   atoll::Status batch_row(size_t i);
+  int look_up_batch();
   int next_from_batch(uchar *record);
+  uint own_mode(uint wanted, uint mode) const;
+  int next_row_of_ranges(range_id_t *range);
+  int gather_ranges();
+  int begin_ranges();
+  bool start_next_range();
+  int read_current_range(range_id_t *range);
   int fetch_row(const std::string &primary_key, uchar *record, bool *found);
   int lock_and_fetch(const std::string &primary_key, std::string_view seen, bool seen_is_row, uchar *record,
                      bool *found);
@@ -177,6 +197,8 @@ class ha_atoll final : public handler {
   int unpack_row(std::string_view packed, uchar *record);
   int decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record);
   int check_pushed_index_condition();
+  bool filters_rowids() const;
+  int check_pushed_rowid_filter(const std::string &primary_key);
   bool passes_predicate(const std::string &primary_key, std::string_view packed, int *error);
   Status whole_row(const std::string &primary_key, std::string_view *stored, std::string *buffer);
   int read_by_primary_key(uchar *record, const std::string &key);
@@ -233,7 +255,10 @@ class ha_atoll final : public handler {
   bool end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered);
   Status load_layout(const char *name);
   void load_statistics();
+  size_t sampled_part(uint index, uint part) const;
   void set_records_per_key();
+  void range_bounds(uint index, const key_range *min_key, const key_range *max_key, std::string *begin,
+                    std::string *end, size_t *begin_parts);
   uint32_t statistics_version_ = 0;  // of the share's, as told to the optimizer
   static constexpr ha_rows kShortRange = 100;
   ha_rows count_short_range(const std::string &begin, const std::string &end);
@@ -285,6 +310,7 @@ class ha_atoll final : public handler {
   atoll::handler::RowBatch batch_;
   bool batch_forward_ = true;
   bool batch_started_ = false;  // the cursor stands behind a batch, not on a returned entry
+  atoll::handler::MultiRange multi_range_;
   std::unique_ptr<atoll::handler::ParallelScan> parallel_;
   std::vector<uchar> search_record_;
 

@@ -208,9 +208,24 @@ Item *ha_atoll::idx_cond_push(uint index, Item *condition) {
   return nullptr;
 }
 
+// EXPLAIN's "rowid filter": the rows that a range of another index has.
+bool ha_atoll::rowid_filter_push(Rowid_filter *filter) {
+  pushed_rowid_filter = filter;
+  return false;
+}
+
+// The filter only saves looking rows up: the server checks the condition on what is returned. So reads with
+// locks do without it, which must lock what they look at, and entries that lack a part of the position.
+bool ha_atoll::filters_rowids() const {
+  return pushed_rowid_filter != nullptr && rowid_filter_is_active && !locking() &&
+         layout_->index(active_index).cut_fields.empty();
+}
+
+namespace {
+
 // 0: passes; HA_ERR_KEY_NOT_FOUND: refused; HA_ERR_END_OF_FILE: past the range; or the error.
-int ha_atoll::check_pushed_index_condition() {
-  switch (handler_index_cond_check(this)) {
+int to_error(check_result_t verdict) {
+  switch (verdict) {
     case CHECK_POS:
       return 0;
     case CHECK_NEG:
@@ -222,6 +237,16 @@ int ha_atoll::check_pushed_index_condition() {
     default:
       return HA_ERR_INTERNAL_ERROR;
   }
+}
+
+}  // namespace
+
+int ha_atoll::check_pushed_index_condition() { return to_error(handler_index_cond_check(this)); }
+
+// The columns of the row's entry are in record[0]. The server asks for the position.
+int ha_atoll::check_pushed_rowid_filter(const std::string &primary_key) {
+  current_primary_key_ = primary_key;
+  return to_error(handler_rowid_filter_check(this));
 }
 
 bool ha_atoll::passes_predicate(const std::string &primary_key, std::string_view packed, int *error) {

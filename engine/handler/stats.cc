@@ -69,6 +69,19 @@ int ha_atoll::info(uint flag) {
 // rows per value; the optimizer's constants have grown around it, so Atoll does the same.
 constexpr uint64_t kLookupFavour = 2;
 
+// Where the statistics have the first `part + 1` parts of an index. The server appends the primary key's
+// columns that the index lacks, entries have all of them.
+size_t ha_atoll::sampled_part(uint index, uint part) const {
+  const KEY &key = table->key_info[index];
+  if (part < key.user_defined_key_parts) return part;
+  const KEY &primary = table->key_info[table_share->primary_key];
+  uint place = 0;
+  while (place < primary.user_defined_key_parts &&
+         primary.key_part[place].fieldnr != key.key_part[part].fieldnr)
+    place++;
+  return layout_->index(index).user_parts + place;
+}
+
 void ha_atoll::set_records_per_key() {
   statistics_version_ = share_->statistics_version;
   const std::vector<std::vector<uint64_t>> known = share_->records_per_key();
@@ -78,10 +91,14 @@ void ha_atoll::set_records_per_key() {
     for (uint part = 0; part < key.ext_key_parts; part++) {
       uint64_t value;
       const bool whole_unique = layout_->index(i).unique && part + 1 >= key.user_defined_key_parts;
-      if (whole_unique || part + 1 > key.user_defined_key_parts)
+      const bool beyond_own_parts = part >= key.user_defined_key_parts;
+      const size_t sampled = sampled_part(i, part);
+      if (whole_unique || (beyond_own_parts && part + 1 == key.ext_key_parts))
         value = 1;
-      else if (i < known.size() && part < known[i].size())
-        value = known[i][part] / kLookupFavour;
+      else if (i < known.size() && sampled < known[i].size())
+        value = known[i][sampled] / kLookupFavour;
+      else if (beyond_own_parts)
+        value = 1;
       else  // unknown: each part narrows tenfold, starting at a hundredth of the table
         value = rows / 100 >> (3 * part);
       key.rec_per_key[part] = static_cast<ulong>(std::max<uint64_t>(value, 1));
@@ -89,23 +106,34 @@ void ha_atoll::set_records_per_key() {
   }
 }
 
-// Estimated entries between two keys. Never 0 and never more than the table.
-ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const key_range *max_key,
-                                   page_range *) {
-  const ah::IndexLayout &layout = layout_->index(index);
-  std::string begin = layout.start, end = layout.end;
+// The keys of a range: *begin is the first, *end the first behind it. A missing end is that of the index.
+// *begin_parts: how many parts of the key the range gives at its start.
+void ha_atoll::range_bounds(uint index, const key_range *min_key, const key_range *max_key,
+                            std::string *begin, std::string *end, size_t *begin_parts) {
+  *begin = layout_->index(index).start;
+  *end = layout_->index(index).end;
+  *begin_parts = 0;
   const uint saved = active_index;
   active_index = index;
   size_t parts = 0;
   if (min_key != nullptr) {
-    search_key(min_key->key, min_key->keypart_map, &begin, &parts);
-    if (min_key->flag == HA_READ_AFTER_KEY) begin = atoll::codec::key_after_prefix(begin);
+    search_key(min_key->key, min_key->keypart_map, begin, begin_parts);
+    if (min_key->flag == HA_READ_AFTER_KEY) *begin = atoll::codec::key_after_prefix(*begin);
   }
   if (max_key != nullptr) {
-    search_key(max_key->key, max_key->keypart_map, &end, &parts);
-    if (max_key->flag != HA_READ_BEFORE_KEY) end = atoll::codec::key_after_prefix(end);
+    search_key(max_key->key, max_key->keypart_map, end, &parts);
+    if (max_key->flag != HA_READ_BEFORE_KEY) *end = atoll::codec::key_after_prefix(*end);
   }
   active_index = saved;
+}
+
+// Estimated entries between two keys. Never 0 and never more than the table.
+ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const key_range *max_key,
+                                   page_range *) {
+  const ah::IndexLayout &layout = layout_->index(index);
+  std::string begin, end;
+  size_t parts = 0;
+  range_bounds(index, min_key, max_key, &begin, &end, &parts);
   if (begin >= end) return 1;
   const ha_rows total = std::max<ha_rows>(static_cast<ha_rows>(std::max<int64_t>(share_->rows, 0)), 1);
   const ha_rows counted = count_short_range(begin, end);

@@ -33,10 +33,11 @@ OpenShares &open_shares() {
   return instance;
 }
 
-// Counts where the value of the first 1, 2, ... parts changes from one entry to the next.
+// Counts where the value of the first 1, 2, ... parts, those of the primary key behind the index's own
+// included, changes from one entry to the next.
 class ChangeCounter {
  public:
-  explicit ChangeCounter(const IndexLayout &index) : index_(index), changes_(index.user_parts, 0) {}
+  explicit ChangeCounter(const IndexLayout &index) : index_(index), changes_(index.codec->part_count(), 0) {}
 
   void start_piece() { last_.clear(); }
   Status add(std::string_view key) {

@@ -16,7 +16,8 @@ class Share;
 
 struct TableStatistics {
   int64_t rows = -1;  // -1: unknown
-  // Per index, for its first 1, 2, ... parts: rows per distinct value, rounded, at least 1.
+  // Per index, for its first 1, 2, ... parts, and then those of the primary key: rows per distinct value,
+  // rounded, at least 1. Earlier builds stored the index's own parts only.
   std::vector<std::vector<uint64_t>> records_per_key;
 };
 

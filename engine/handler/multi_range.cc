@@ -1,0 +1,164 @@
+// ha_atoll: many ranges of one index, as of IN lists and of joins that gather keys (batched key access).
+//
+// A plain read goes through the ranges before it returns rows, and looks up the rows of many of them in one
+// MultiGet: with a bucket behind, that is many requests in flight instead of one for each range. The rows
+// come in the order of the ranges. Reads with locks, and those that need only entries, go the server's way,
+// range by range.
+#include "handler/ha_atoll.h"
+
+#include <sql_select.h>
+
+namespace ah = atoll::handler;
+using Way = ah::MultiRange::Way;
+
+// Joins gather keys only for engines that have a way of their own, and users who allow it (optimizer_switch).
+uint ha_atoll::own_mode(uint wanted, uint mode) const {
+  const bool allowed = !(wanted & HA_MRR_USE_DEFAULT_IMPL) && optimizer_flag(ha_thd(), OPTIMIZER_SWITCH_MRR);
+  return allowed ? mode & ~HA_MRR_USE_DEFAULT_IMPL : mode;
+}
+
+ha_rows ha_atoll::multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context,
+                                              uint range_count, uint *buffer_bytes, uint *mode,
+                                              Cost_estimate *cost) {
+  const uint wanted = *mode;
+  const ha_rows rows = ::handler::multi_range_read_info_const(index, ranges, ranges_context, range_count,
+                                                              buffer_bytes, mode, cost);
+  if (rows != HA_POS_ERROR) *mode = own_mode(wanted, *mode);
+  return rows;
+}
+
+ha_rows ha_atoll::multi_range_read_info(uint index, uint range_count, uint rows, uint parts,
+                                        uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
+  const uint wanted = *mode;
+  const ha_rows error =
+      ::handler::multi_range_read_info(index, range_count, rows, parts, buffer_bytes, mode, cost);
+  if (error == 0) *mode = own_mode(wanted, *mode);
+  return error;
+}
+
+int ha_atoll::multi_range_read_explain_info(uint mode, char *text, size_t text_bytes_max) {
+  if (mode & HA_MRR_USE_DEFAULT_IMPL) return 0;
+  const std::string_view name = "Batched rows";
+  const size_t bytes = std::min(name.size(), text_bytes_max);
+  std::memcpy(text, name.data(), bytes);
+  return static_cast<int>(bytes);
+}
+
+int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count, uint mode,
+                                    HANDLER_BUFFER *buffer) {
+  multi_range_ = {};
+  batch_.restart();
+  return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
+}
+
+// A join hands over conditions on the entry and its own row together; the row's columns are all there.
+int ha_atoll::multi_range_read_next(range_id_t *range) {
+  for (;;) {
+    if (int error = next_row_of_ranges(range)) return error;
+    if (mrr_funcs.skip_index_tuple == nullptr || !mrr_funcs.skip_index_tuple(mrr_iter, *range)) return 0;
+  }
+}
+
+int ha_atoll::next_row_of_ranges(range_id_t *range) {
+  if (multi_range_.way == Way::kUndecided)
+    if (int error = begin_ranges()) return error;
+  while (multi_range_.way == Way::kAhead) {
+    const int error = next_from_batch(table->record[0]);
+    if (error == 0) {
+      const ah::MultiRange::Origin &origin = multi_range_.origins[batch_.next - 1];
+      if (!origin.unique) increment_statistics(&SSV::ha_read_next_count);
+      update_index_statistics();
+      if (table->vfield) table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+      *range = origin.range;
+    }
+    if (error != HA_ERR_KEY_NOT_FOUND) return error;
+    if (multi_range_.ended) return HA_ERR_END_OF_FILE;
+    if (int gather_error = gather_ranges(); gather_error && gather_error != HA_ERR_END_OF_FILE)
+      return gather_error;
+    if (multi_range_.must_reread && batch_.empty()) multi_range_.way = Way::kOneByOne;
+  }
+  return read_current_range(range);
+}
+
+// Before the first range.
+int ha_atoll::begin_ranges() {
+  const bool primary = static_cast<int>(active_index) == layout_->primary();
+  if (locking() || (!primary && !batching())) {
+    multi_range_.way = Way::kOneByOne;
+    return 0;
+  }
+  multi_range_.way = Way::kAhead;
+  if (int error = begin_reading()) return error;
+  const ah::IndexLayout &index = layout_->index(active_index);
+  if (is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;
+  if (primary)
+    session_->open_read_view();
+  else
+    open_cursor(index.start, index.end, false);
+  set_end_range(nullptr);
+  cursor_positioned_ = false;
+  cursor_prefix_.clear();
+  batch_.restart(may_stop_early() ? 1 : ah::RowBatch::kRowsMax);
+  batch_.ended = true;  // as if a range had been before
+  return 0;
+}
+
+// Fills the batch from the range under the cursor and those behind it, and looks up its rows.
+int ha_atoll::gather_ranges() {
+  batch_.clear();
+  multi_range_.origins.clear();
+  while (batch_.entry_keys.size() < batch_.want) {
+    if (batch_.ended && !start_next_range()) break;
+    if (!batch_.ended)
+      if (int error = gather_batch(true)) return error;
+    const bool unique = mrr_cur_range.range_flag & UNIQUE_RANGE;
+    multi_range_.origins.resize(batch_.entry_keys.size(), {mrr_cur_range.ptr, unique});
+  }
+  return look_up_batch();
+}
+
+// Takes the next range: the key of a row goes into the batch, for a range of entries the cursor goes to its
+// start. False when there is none, or it must be read in the server's way: a range of rows needs no looking
+// up.
+bool ha_atoll::start_next_range() {
+  if (multi_range_.must_reread) return false;
+  if (mrr_funcs.next(mrr_iter, &mrr_cur_range)) {
+    multi_range_.ended = true;
+    return false;
+  }
+  const key_range *first = mrr_cur_range.start_key.keypart_map ? &mrr_cur_range.start_key : nullptr;
+  const key_range *last = mrr_cur_range.end_key.keypart_map ? &mrr_cur_range.end_key : nullptr;
+  size_t parts = 0;
+  std::string begin;
+  range_bounds(active_index, first, last, &begin, &scan_end_, &parts);
+  if (static_cast<int>(active_index) != layout_->primary()) {
+    increment_statistics(&SSV::ha_read_key_count);
+    cursor_->Seek(begin);
+    batch_.ended = false;
+    return true;
+  }
+  if (!(mrr_cur_range.range_flag & EQ_RANGE) || parts != layout_->primary_index().user_parts) {
+    multi_range_.must_reread = true;
+    return false;
+  }
+  increment_statistics(&SSV::ha_read_key_count);
+  batch_.entry_keys.push_back(begin);
+  batch_.primary_keys.push_back(std::move(begin));
+  return true;
+}
+
+// The server's way. What was read ahead ends with a range that has been fetched from it and not read.
+int ha_atoll::read_current_range(range_id_t *range) {
+  if (multi_range_.must_reread) {
+    multi_range_.must_reread = false;
+    scan_end_.clear();
+    mrr_have_range = true;
+    const key_range *first = mrr_cur_range.start_key.keypart_map ? &mrr_cur_range.start_key : nullptr;
+    const key_range *last = mrr_cur_range.end_key.keypart_map ? &mrr_cur_range.end_key : nullptr;
+    const bool equality = mrr_cur_range.range_flag & EQ_RANGE;
+    *range = mrr_cur_range.ptr;
+    const int error = read_range_first(first, last, equality, mrr_is_output_sorted);
+    if (error != HA_ERR_END_OF_FILE) return error;
+  }
+  return ::handler::multi_range_read_next(range);
+}
