@@ -303,7 +303,8 @@ def test_file_bucket_outside_the_data_directory_recovers(lab):
     check_everything(server, digests)
 
 
-def test_dropped_table_leaves_the_bucket(lab):
+@pytest.mark.parametrize("statement", ["DROP TABLE big.wide", "TRUNCATE TABLE big.wide"])
+def test_dropped_rows_leave_the_bucket(lab, statement):
     store = lab.store(Minio)
     server = lab.s3_server(store).start()
     create_wide(server, "wide", 60_000)
@@ -311,7 +312,19 @@ def test_dropped_table_leaves_the_bucket(lab):
     drained(server)
     full = store.client.total_bytes("db/sst/")
     assert full > 20_000_000
-    server.run("DROP TABLE big.wide")
-    wait_until(
-        lambda: store.client.total_bytes("db/sst/") < full / 4, 90, "the table's objects to be deleted", 0.5
-    )
+    server.run(statement)
+    wait_until(lambda: store.client.total_bytes("db/sst/") < full / 4, 90, "objects to be deleted", 0.5)
+
+
+def test_a_dropped_index_leaves_the_bucket(lab):
+    store = lab.store(Minio)
+    server = lab.s3_server(store).start()
+    create_wide(server, "wide", 60_000)
+    server.run("ALTER TABLE big.wide ENGINE=ATOLL COMPRESSION=none")
+    drained(server)
+    rows = store.client.total_bytes("db/sst/")
+    server.run("ALTER TABLE big.wide ADD INDEX large (body(500))")
+    drained(server)
+    assert store.client.total_bytes("db/sst/") > 1.5 * rows
+    server.run("ALTER TABLE big.wide DROP INDEX large")
+    wait_until(lambda: store.client.total_bytes("db/sst/") < 1.2 * rows, 90, "objects to be deleted", 0.5)

@@ -54,7 +54,9 @@ int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, 
 // A join hands over conditions on the entry and its own row together; the row's columns are all there.
 int ha_atoll::multi_range_read_next(range_id_t *range) {
   for (;;) {
-    if (int error = next_row_of_ranges(range)) return error;
+    const int error = next_row_of_ranges(range);
+    table->status = error ? STATUS_NOT_FOUND : 0;
+    if (error) return error;
     if (mrr_funcs.skip_index_tuple == nullptr || !mrr_funcs.skip_index_tuple(mrr_iter, *range)) return 0;
   }
 }
