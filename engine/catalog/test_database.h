@@ -135,6 +135,10 @@ class TestDatabase final : public lsm::Database {
   Status sync_wal() override { return Status::Ok(); }
   Status flush(lsm::Family *) override { return Status::Ok(); }
   Status compact(lsm::Family *, std::string_view, std::string_view) override { return Status::Ok(); }
+  Status verify_files(lsm::Family *, std::string_view, std::string_view,
+                      const std::function<bool()> &) override {
+    return Status::Ok();
+  }
   Status background_error() override { return Status::Ok(); }
   void set_block_cache_bytes(uint64_t) override {}
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }

@@ -1,5 +1,6 @@
 // The two databases of one server, put together. Parts with a life of their own have files of their own:
-// families, range_reclaim, error_watch, bulk_load; estimate.cc and counters.cc hold member functions.
+// families, range_reclaim, error_watch, bulk_load; estimate.cc, verify_files.cc and counters.cc hold
+// member functions.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -51,6 +52,8 @@ class DatabaseImpl final : public Database {
   Status sync_wal() override;
   Status flush(Family *family) override;
   Status compact(Family *family, std::string_view begin, std::string_view end) override;
+  Status verify_files(Family *family, std::string_view begin, std::string_view end,
+                      const std::function<bool()> &is_cancelled) override;
   Status background_error() override;
   void set_block_cache_bytes(uint64_t bytes) override;
   std::vector<std::pair<std::string, uint64_t>> counters() override;

@@ -88,6 +88,10 @@ class TestDatabase final : public lsm::Database {
     return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
   }
   Status compact(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
+  Status verify_files(lsm::Family *, std::string_view, std::string_view,
+                      const std::function<bool()> &) override {
+    return unused();
+  }
   Status background_error() override { return Status::Ok(); }
   void set_block_cache_bytes(uint64_t) override {}
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }

@@ -1,0 +1,77 @@
+// Goal:   verify_files() finds a damaged byte whatever the block cache holds, looks at the range's files
+// only,
+//         and takes no file that a compaction removed for a damaged one.
+// Method: a flipped byte; a compaction between two files; a KILL.
+#include <fstream>
+
+#include "lsm/test_database.h"
+
+namespace atoll::lsm {
+namespace {
+
+bool never() { return false; }
+
+class VerifyFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_ATOLL_OK(database_.open());
+    ASSERT_ATOLL_OK(database_->create_family(Compression{}, &family_));
+  }
+  // One file with the rows of `index`.
+  void write_file(char index) {
+    for (uint64_t i = 0; i < 2000; ++i)
+      ASSERT_ATOLL_OK(database_.put(family_, test_key(i, index), "value " + std::to_string(i * 7919)));
+    ASSERT_ATOLL_OK(database_->flush(family_));
+  }
+  void damage_file_of(char index) {
+    for (const TableFile &file : database_->table_files()) {
+      if (file.family_id != family_->id() || file.smallest_key != test_key(0, index)) continue;
+      char name[32];
+      std::snprintf(name, sizeof(name), "%06llu.sst", static_cast<unsigned long long>(file.number));
+      std::fstream bytes(database_.options.local_dir + "/" + name,
+                         std::ios::in | std::ios::out | std::ios::binary);
+      ASSERT_TRUE(bytes.is_open()) << name;
+      bytes.seekg(4000);
+      const char byte = static_cast<char>(bytes.get() ^ 0x10);
+      bytes.seekp(4000);
+      bytes.put(byte);
+    }
+  }
+  Status verify(char index, const std::function<bool()> &is_cancelled = never) {
+    return database_->verify_files(family_, test_key(0, index), test_key(0, static_cast<char>(index + 1)),
+                                   is_cancelled);
+  }
+
+  TestDatabase database_{false};
+  Family *family_ = nullptr;
+};
+
+TEST_F(VerifyFilesTest, a_flipped_byte_is_found_behind_the_block_cache_and_only_in_its_range) {
+  write_file(1);
+  write_file(3);
+  ASSERT_EQ(database_.count(family_), 4000);  // all blocks are cached
+  ASSERT_ATOLL_OK(verify(1));
+  damage_file_of(1);
+  ASSERT_EQ(database_.count(family_), 4000);
+  const Status damaged = verify(1);
+  EXPECT_EQ(damaged.code(), Code::kCorruption);
+  EXPECT_NE(std::string(damaged.message()).find(".sst"), std::string::npos) << damaged.message();
+  ASSERT_ATOLL_OK(verify(3));
+}
+
+TEST_F(VerifyFilesTest, a_file_that_a_compaction_removed_is_no_damage) {
+  write_file(1);
+  write_file(1);
+  ASSERT_ATOLL_OK(verify(1, [this] {
+    EXPECT_TRUE(database_->compact(family_, {}, {}).ok());
+    return false;
+  }));
+}
+
+TEST_F(VerifyFilesTest, it_ends_when_it_is_cancelled) {
+  write_file(1);
+  EXPECT_EQ(verify(1, [] { return true; }).code(), Code::kInterrupted);
+}
+
+}  // namespace
+}  // namespace atoll::lsm
