@@ -124,7 +124,7 @@ class ha_atoll final : public handler {
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
-  // ---- numbers and maintenance (stats.cc, admin.cc) ----
+  // ---- numbers and maintenance (stats.cc, admin.cc, check.cc) ----
   int info(uint flag) override;
   ha_rows records_in_range(uint index, const key_range *min_key, const key_range *max_key,
                            page_range *pages) override;
@@ -147,6 +147,8 @@ class ha_atoll final : public handler {
     std::string prefix;   // when not empty: only keys that start so
     size_t parts = 0;     // of an exact search: how many parts `key` has
   };
+
+  class Check;  // check.cc
 
   int fail(const Status &status);
   atoll::txn::Transaction *transaction() { return apart_ ? apart_.get() : session_->transaction(); }
@@ -264,7 +266,6 @@ class ha_atoll final : public handler {
   ha_rows count_short_range(const std::string &begin, const std::string &end);
   ha_rows estimate_long_range(const atoll::handler::IndexLayout &index, const std::string &begin,
                               const std::string &end, ha_rows total) const;
-  const char *check_row(const std::string &key, std::string_view row, rocksdb::DB *db);
   bool indexes_virtual_column(size_t number) const;
   void compute_virtual_columns(size_t index);
 

@@ -350,6 +350,13 @@ int ha_atoll::accept_secondary_entry(uchar *record, bool *accepted) {
   return 0;
 }
 
+bool ha_atoll::indexes_virtual_column(size_t number) const {
+  const KEY &key = table->key_info[number];
+  for (uint i = 0; i < key.user_defined_key_parts; i++)
+    if (!table_share->field[key.key_part[i].fieldnr - 1]->stored_in_db()) return true;
+  return false;
+}
+
 // Computes the virtual columns of an index in record[0]. The server's function for it uses TABLE::tmp_set as
 // scratch, where a sort around this read keeps its read set.
 void ha_atoll::compute_virtual_columns(size_t index) {

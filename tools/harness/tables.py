@@ -28,6 +28,7 @@ class Statement(threading.Thread):
     def __init__(self, server: Server, statement: str, database: str = "big"):
         super().__init__(daemon=True)
         self.error: pymysql.Error | None = None
+        self.rows: tuple[tuple, ...] = ()
         self._statement = statement
         self._connection = server.connect(database)
         self.connection_id = self._connection.thread_id()
@@ -36,6 +37,7 @@ class Statement(threading.Thread):
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(self._statement)
+                self.rows = cursor.fetchall()
         except pymysql.Error as error:
             self.error = error
 
