@@ -93,7 +93,7 @@ def test_a_removed_entry_is_named_with_its_row(damaged, index):
     verdict, said = damaged.verdict("remove", key)
     assert verdict == "Corrupt"
     assert f"table d.t, index {index}: the entry of row '77' is missing: 0x{key}" in said
-    assert said.count("\n") == 0, said
+    assert said.count("the entry ") == 1, said
 
 
 @pytest.mark.parametrize("index", ["by_name", "by_twice"])
@@ -107,7 +107,7 @@ def test_an_extra_entry_of_a_row_that_exists_is_named(damaged, index):
     assert verdict == "Corrupt"
     row = int(other[-8:], 16) - 0x80000000
     assert f"index {index}: the entry 0x{extra} has other values than its row '{row}'" in said
-    assert said.count("\n") == 0, said
+    assert said.count("the entry ") == 1, said
 
 
 def test_an_entry_of_no_row_is_named(damaged):
@@ -132,6 +132,21 @@ def test_a_changed_value_is_named(damaged):
     assert (
         f"index by_name: the entry of row '77' has the value 0x{changed} instead of 0x{entries[key]}" in said
     )
+
+
+def test_a_virtual_column_computed_under_other_settings_is_explained(lab):
+    server = lab.server().start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, s VARCHAR(20), d DATE AS (s) VIRTUAL, KEY by_d (d)) ENGINE=ATOLL",
+        "SET sql_mode = 'ALLOW_INVALID_DATES'",
+        "INSERT INTO d.t (id, s) VALUES (1, '2020-02-31'), (2, '2020-02-28')",
+    )
+    assert server.run("SET sql_mode = 'ALLOW_INVALID_DATES'", "CHECK TABLE d.t")[-1][3] == "OK"
+    verdict, said = check(server)
+    assert verdict == "Corrupt"
+    assert "the entry of row '1' is missing" in said and "row '2'" not in said
+    assert "computed with this session's settings" in said and "sql_mode" in said
 
 
 def test_a_damaged_row_is_named(damaged):

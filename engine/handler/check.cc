@@ -198,8 +198,19 @@ class ha_atoll::Check {
       ATOLL_RETURN_IF_ERROR(name_missing(i).with("index " + index.name));
       ATOLL_RETURN_IF_ERROR(name_extra(i).with("index " + index.name));
       if (problems_ == before) complain(index.name, "its entries are not those of the rows");
+      if (h_.indexes_virtual_column(i)) explain_virtual_columns(index.name);
     }
     return Status::Ok();
+  }
+
+  // Some expressions say other things under other settings: entries then differ from rows without damage.
+  void explain_virtual_columns(const std::string &index) {
+    const std::string text =
+        "ATOLL: " + place(index) +
+        ": its virtual columns were computed with this session's settings. If rows were "
+        "written with another sql_mode or div_precision_increment, nothing stored is damaged: "
+        "repeat CHECK TABLE with those settings, or drop the index and add it again";
+    push_warning(thd_, Sql_condition::WARN_LEVEL_NOTE, ER_NOT_KEYFILE, text.c_str());
   }
 
   // The entry that index `i` must have for the row in the record. Virtual columns are computed anew.
