@@ -19,7 +19,7 @@ int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
   const Status status = ah::sample(
       *layout_, kAnalyzedEntries, [thd] { return thd_killed(thd) != 0; }, &statistics);
   if (!status.ok()) {
-    if (status.code() != Code::kInterrupted) ah::report(thd, status);
+    if (status.code() != Code::kInterrupted) fail(status);
     return HA_ADMIN_FAILED;
   }
   if (statistics.rows < 0)
@@ -39,7 +39,7 @@ int ha_atoll::optimize(THD *thd, HA_CHECK_OPT *options) {
   const std::string end = atoll::codec::key_after_prefix(prefix);
   const Status status = atoll::plugin::instance()->database->compact(layout_->family(), prefix, end);
   if (!status.ok()) {
-    ah::report(thd, status);
+    fail(status);
     return HA_ADMIN_FAILED;
   }
   return analyze(thd, options);

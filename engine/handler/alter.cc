@@ -73,8 +73,10 @@ std::string take_announced(const catalog::TableDef &def) {
   return node ? std::move(node.mapped()) : std::string();
 }
 
-bool fail_alter(const Status &status, const char *what) {
-  my_printf_error(ER_INTERNAL_ERROR, "ATOLL: %s: %s", MYF(0), what, status.message());
+bool fail_alter(const TABLE *table, const Status &status, const char *what) {
+  const std::string name = ah::shown_table(table->in_use, table->s);
+  my_printf_error(ER_INTERNAL_ERROR, "ATOLL: ALTER of table %s failed while %s: %s", MYF(0), name.c_str(),
+                  what, status.message());
   return true;
 }
 
@@ -153,7 +155,8 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   (void)take_announced(layout_->def());  // of an ALTER that failed before its end
   // Not that of the layout: an ALTER that failed since then has used up index ordinals.
   context->before = atoll::plugin::instance()->catalog->find(layout_->def().id);
-  if (!context->before) return fail_alter(Status(Code::kNotFound, "it is gone"), "looking the table up");
+  if (!context->before)
+    return fail_alter(table, Status(Code::kNotFound, "it was dropped meanwhile"), "looking it up");
   Status status = ah::alter_definition(*context->before, *layout_, altered, info, &context->altered);
   if (status.ok())
     status = Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
@@ -161,7 +164,7 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   if (status.ok() && !context->altered.added_indexes.empty())
     status = begin_index_build(context, info->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK ||
                                             info->inplace_supported == HA_ALTER_INPLACE_COPY_NO_LOCK);
-  return status.ok() ? false : fail_alter(status, "preparing the altered definition");
+  return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
 }
 
 namespace {
@@ -185,7 +188,7 @@ bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) 
   else if (status.code() == Code::kInterrupted)
     my_error(ER_QUERY_INTERRUPTED, MYF(0));
   else
-    return fail_alter(status, "building an index");
+    return fail_alter(altered, status, "building an index");
   return true;
 }
 
@@ -244,7 +247,7 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     catalog::TableDef before = *context->before;
     before.next_ordinal = context->altered.def.next_ordinal;  // its keys may still be being removed
     const Status status = all->update(before);
-    return status.ok() ? false : fail_alter(status, "taking back the altered definition");
+    return status.ok() ? false : fail_alter(table, status, "taking back the altered definition");
   }
   std::vector<AlterContext *> contexts{context};
   if (info->group_commit_ctx != nullptr) {
@@ -262,5 +265,5 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   info->group_commit_ctx = nullptr;  // all are committed
   for (AlterContext *one : contexts) one->end_build();
   if (status.ok()) status = atoll::plugin::after_ddl();
-  return status.ok() ? false : fail_alter(status, "storing the altered definition");
+  return status.ok() ? false : fail_alter(table, status, "storing the altered definition");
 }

@@ -14,6 +14,7 @@
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/prepared_writers.h"
+#include "handler/refusals.h"
 #include "handler/table_name.h"
 #include "handler/table_options.h"
 #include "handler/temporary_tables.h"
@@ -26,39 +27,9 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
-bool defines_table(const THD *thd) {
-  return thd->lex->sql_command == SQLCOM_CREATE_TABLE || thd->lex->sql_command == SQLCOM_ALTER_TABLE;
-}
-
-bool has_foreign_key(THD *thd) {
-  List_iterator_fast<Key> keys(thd->lex->alter_info.key_list);
-  while (const Key *key = keys++)
-    if (key->type == Key::FOREIGN_KEY) return true;
-  return false;
-}
-
-// FULLTEXT and SPATIAL are refused, never ignored; FOREIGN KEY is ignored by those who asked for it only.
-Status refuse_unsupported(THD *thd, const TABLE *form) {
-  if (defines_table(thd) && has_foreign_key(thd)) {
-    if (!atoll::plugin::ignore_foreign_keys(thd))
-      return Status(
-          Code::kInvalid,
-          "ATOLL has no FOREIGN KEY yet; remove the clause, keep the table in InnoDB, or accept that it "
-          "is not enforced: SET atoll_ignore_foreign_keys=ON");
-    push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA,
-                 "ATOLL: FOREIGN KEY is ignored (atoll_ignore_foreign_keys=ON); nothing checks references");
-  }
-  for (uint i = 0; i < form->s->keys; i++) {
-    if (form->key_info[i].algorithm == HA_KEY_ALG_FULLTEXT || (form->key_info[i].flags & HA_FULLTEXT))
-      return Status(Code::kInvalid, "ATOLL has no FULLTEXT index");
-    if (form->key_info[i].flags & HA_SPATIAL) return Status(Code::kInvalid, "ATOLL has no SPATIAL index");
-  }
-  return Status::Ok();
-}
-
 // Tables live in the bucket, whatever directory a statement names.
 void warn_of_directories(THD *thd, const HA_CREATE_INFO *info) {
-  if (!defines_table(thd)) return;
+  if (!ah::defines_table(thd)) return;
   const auto warn = [thd](const char *option) {
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, WARN_OPTION_IGNORED,
                         ER_THD(thd, WARN_OPTION_IGNORED), option);
@@ -129,7 +100,7 @@ Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
   if (!share->frm_image || ah::is_internal(name.table) || ah::is_partition(name.table)) return Status::Ok();
   if (!share->write_frm_image(share->frm_image->str, share->frm_image->length)) return Status::Ok();
   (void)atoll::plugin::instance()->catalog->drop(name.database, name.table);
-  return Status(Code::kNoSpace, "the table's .frm file cannot be written");
+  return Status(Code::kNoSpace, "its .frm file cannot be written; free space in the data directory");
 }
 
 }  // namespace
@@ -137,28 +108,34 @@ Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
 int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   if (Status status = atoll::plugin::ready(); !status.ok()) return fail(status);
   THD *thd = ha_thd();
-  if (Status status = refuse_unsupported(thd, form); !status.ok()) {
-    my_printf_error(ER_ILLEGAL_HA, "%s", MYF(0), status.message());
-    return HA_ERR_UNSUPPORTED;
+  if (Status status = ah::refuse_unsupported(thd, form); !status.ok()) {
+    my_printf_error(ER_ILLEGAL_HA, "ATOLL: table %s: %s", MYF(0), ah::shown_table(thd, form->s).c_str(),
+                    status.message());
+    return HA_ERR_WRONG_COMMAND;  // what the server adds to it then fits
   }
   warn_of_directories(thd, info);
   catalog::TableDef def;
   bool explicit_compression = false;
-  if (Status status = ah::compression_of(form->s->option_struct, &def.compression, &explicit_compression);
-      !status.ok()) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "ATOLL: %s", MYF(0), status.message());
+  Status status = ah::refuse_encryption(info);
+  if (status.ok())
+    status = ah::compression_of(form->s->option_struct, &def.compression, &explicit_compression);
+  if (!status.ok()) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "ATOLL: table %s: %s", MYF(0),
+                    ah::shown_table(thd, form->s).c_str(), status.message());
     return HA_WRONG_CREATE_OPTION;
   }
   def.compression_explicit = explicit_compression;
   describe(form, &def);
-  if (Status status = complete_version(form, &def); !status.ok()) return fail(status);
+  status = complete_version(form, &def);
+  if (!status.ok()) return fail(status);
   if (info->tmp_table()) {
     ah::TemporaryTables::add(name, std::move(def));
     ah::TemporaryTables::set_auto_increment(name, info->auto_increment_value);
     return 0;
   }
 
-  if (Status status = atoll::plugin::may_write(); !status.ok()) return fail(status);
+  status = atoll::plugin::may_write();
+  if (!status.ok()) return fail(status);
   const ah::TableName parsed = ah::parse_table_name(name);
   def.database = parsed.database;
   def.name = parsed.table;
@@ -167,7 +144,6 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     frm.assign(reinterpret_cast<const char *>(form->s->frm_image->str), form->s->frm_image->length);
   atoll::plugin::note_database(parsed.database.c_str());
   atoll::plugin::Instance *instance = atoll::plugin::instance();
-  Status status;
   if (ah::is_partition(parsed.table))
     status = ah::note_partitioned_frm(name, std::move(frm));
   else

@@ -56,7 +56,9 @@ bool CutRow::is_needed(const codec::RowCodec &codec, const uint8_t *record) {
 
 Status check_row_size(const codec::RowCodec &codec, const uint8_t *record) {
   if (!codec.may_exceed(UINT32_MAX) || !codec.exceeds(record, UINT32_MAX)) return Status::Ok();
-  return Status(Code::kInvalid, "the row is too large: its columns have 4 GiB or more together");
+  return Status(Code::kInvalid,
+                "the row is too large: its columns have 4 GiB or more together; shorten a value, or store it "
+                "as several rows");
 }
 
 codec::LargeRow CutRow::reference() const {
@@ -143,7 +145,7 @@ int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
   Status status = whole_row(current_primary_key_, &packed, &row_buffer_);
   if (status.ok())
     status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
-  if (!status.ok()) return fail(status.with("table " + layout_->def().database + "." + layout_->def().name));
+  if (!status.ok()) return fail(status);
   if ((keyread_ && !locking()) || record != table->record[0]) complete_for_merge(record);
   return 0;
 }

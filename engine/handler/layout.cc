@@ -46,14 +46,12 @@ Status Layout::build(const TABLE *table, catalog::TablePtr def, lsm::Family *fam
     if (!field->stored_in_db()) continue;
     const size_t stored = columns.size();
     if (stored >= d.column_ids.size())
-      return Status(Code::kInvalid,
-                    "table " + d.database + "." + d.name + " has more columns than its definition");
+      return Status(Code::kInvalid, "it has more columns than its definition");
     layout->stored_[i] = static_cast<int>(stored);
     columns.push_back(column_of(share, field, d.column_ids[stored]));
   }
   if (columns.size() != d.column_ids.size())
-    return Status(Code::kInvalid,
-                  "table " + d.database + "." + d.name + " has fewer columns than its definition");
+    return Status(Code::kInvalid, "it has fewer columns than its definition");
 
   auto row = std::make_shared<codec::RowCodec>(d.versions.back().version, std::move(columns), d.defaults);
   for (size_t i = 0; i + 1 < d.versions.size(); i++)
@@ -76,7 +74,7 @@ Status Layout::build_indexes(const TABLE *table) {
   const TABLE_SHARE *share = table->s;
   primary_ = share->primary_key == MAX_KEY ? -1 : static_cast<int>(share->primary_key);
   if ((primary_ < 0) != def_->hidden_primary_key)
-    return Status(Code::kInvalid, "table " + def_->database + "." + def_->name + ": primary key changed");
+    return Status(Code::kInvalid, "it has another primary key than its definition");
   std::vector<KeyPart> primary_parts;
   if (primary_ < 0) {
     build_hidden_primary();
@@ -89,7 +87,7 @@ Status Layout::build_indexes(const TABLE *table) {
     const KEY &key = table->key_info[number];
     const catalog::IndexDef *stored = find_index(*def_, {key.name.str, key.name.length});
     if (stored == nullptr)
-      return Status(Code::kInvalid, "index " + std::string(key.name.str) + " is not in the catalog");
+      return Status(Code::kInvalid, "its index " + std::string(key.name.str) + " is not in the catalog");
     IndexLayout index;
     index.name.assign(key.name.str, key.name.length);
     index.ordinal = stored->ordinal;

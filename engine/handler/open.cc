@@ -32,7 +32,8 @@ Status contradiction(const TABLE_SHARE *share, const atoll::catalog::TableDef &d
   const atoll::catalog::TablePtr owner =
       atoll::plugin::instance()->catalog->find(def.database, ah::whole_table(def.name));
   if (!owner || !has_frm_of(share, *owner)) return status;
-  return Status(Code::kCorruption, std::string(status.message()) + "; the catalog contradicts itself");
+  return Status(Code::kCorruption, std::string(status.message()) +
+                                       "; the catalog contradicts itself: drop the table and load it again");
 }
 
 }  // namespace
@@ -118,7 +119,9 @@ Status ha_atoll::load_layout(const char *name) {
   if (is_outdated(table_share, *def))
     return Status(Code::kInvalid, std::string("table ") + name + ": the .frm is not the catalog's");
   if (family == nullptr)
-    return Status(Code::kCorruption, std::string("table ") + name + ": its column family is missing");
+    return Status(Code::kCorruption,
+                  "its column family is missing; if the server's log of the start does not say why, restore "
+                  "the bucket, or drop the table");
   const Status status = Layout::build(table, def, family, &layout_);
   return status.code() == Code::kInvalid && def->id != 0 ? contradiction(table_share, *def, status) : status;
 }
@@ -219,9 +222,16 @@ handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   return copy;
 }
 
+// The layers below know no names. Of the bucket or the server (kUnavailable, kFenced, ...) there is no table
+// to name.
 int ha_atoll::fail(const Status &status) {
-  last_error_ = status;
-  return ah::report(ha_thd(), status);
+  const Code code = status.code();
+  const bool is_of_table =
+      code == Code::kInvalid || code == Code::kNoSpace || code == Code::kCorruption || code == Code::kBug;
+  last_error_ = is_of_table && table_share != nullptr
+                    ? status.with("table " + ah::shown_table(ha_thd(), table_share))
+                    : status;
+  return ah::report(ha_thd(), last_error_);
 }
 
 // The server appends the text to its own where that is complete already: only what SQL has no words for.

@@ -33,7 +33,7 @@ bool refuse_for_prepared_writers(const catalog::TableDef &def) {
       ER_LOCK_WAIT_TIMEOUT,
       "ATOLL: the prepared XA transaction %s has changed table %s.%s; finish it first: XA COMMIT or "
       "XA ROLLBACK",
-      MYF(0), xid_text(xid).c_str(), def.database.c_str(), table.c_str());
+      MYF(0), xid_text(xid).c_str(), sql_name(def.database).c_str(), sql_name(table).c_str());
   return true;
 }
 

@@ -124,7 +124,8 @@ Status Session::finish(const Status &outcome, uint64_t *position) {
   *position = transaction_->commit_position();
   if (!outcome.ok())
     spoil_online_builds(
-        "a transaction that changed the table could not be committed while the index was built");
+        "a transaction that changed the table could not be committed while the index was built; repeat the "
+        "ALTER");
   if (outcome.ok())
     for (const auto &[table_id, next] : auto_increments_)
       plugin::instance()->catalog->auto_increment_committed(table_id, next);
@@ -162,7 +163,9 @@ void Session::spoil_online_builds(const char *reason) {
 
 void Session::detach() {
   spoil_online_builds(
-      "an XA transaction that changed the table was left prepared by its connection; finish it first");
+      "an XA transaction that changed the table was left prepared by its connection; finish it (XA RECOVER "
+      "lists "
+      "it), then repeat the ALTER");
   std::unique_ptr<txn::Transaction> prepared;
   {
     std::lock_guard<std::mutex> guard(mutex_);

@@ -6,6 +6,9 @@
 #include "base/namespace.h"
 #include "catalog/catalog.h"
 
+class THD;
+struct TABLE_SHARE;
+
 namespace atoll::handler {
 
 struct TableName {
@@ -15,6 +18,12 @@ struct TableName {
 
 // The last two components of `path`.
 TableName parse_table_name(const char *path);
+
+// A name of the catalog, where names are encoded as file names are, as SQL writes it.
+std::string sql_name(const std::string &file_name);
+
+// "db.table" for messages. Of the copy that an ALTER fills: that of the table it stands for.
+std::string shown_table(const THD *thd, const TABLE_SHARE *share);
 
 using catalog::is_internal;
 using catalog::is_partition;

@@ -228,11 +228,14 @@ int savepoint_release(handlerton *, THD *thd, void *slot) {
   return 0;
 }
 
-// Every engine is asked for a snapshot, also by who uses no table of it: one warning is enough.
+// Every engine is asked for a snapshot, also by who uses no table of it: one warning is enough. There may be
+// other warnings, of the statement before.
 bool was_warned_of_snapshot(THD *thd) {
   Diagnostics_area::Sql_condition_iterator warnings = thd->get_stmt_da()->sql_conditions();
   while (const Sql_condition *warning = warnings++)
-    if (warning->get_sql_errno() == HA_ERR_UNSUPPORTED) return true;
+    if (warning->get_sql_errno() == HA_ERR_UNSUPPORTED &&
+        strstr(warning->get_message_text(), "CONSISTENT SNAPSHOT") != nullptr)
+      return true;
   return false;
 }
 

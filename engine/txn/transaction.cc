@@ -55,7 +55,9 @@ Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value) {
   return Status::Ok();
 }
 
-Status dropped_family() { return Status(Code::kBug, "the table was dropped while it was in use"); }
+Status dropped_family() {
+  return Status(Code::kBug, "it was dropped while it was in use; repeat the statement");
+}
 
 Status read_result(const rocksdb::Status &status) {
   if (status.ok()) return Status::Ok();
@@ -175,14 +177,14 @@ void TransactionImpl::set_write_count() {
 Status TransactionImpl::check_write(std::string_view key, std::string_view value) const {
   if (is_prepared()) return Status(Code::kBug, "a prepared transaction cannot write");
   if (key.size() > kFieldBytesMax || value.size() > kFieldBytesMax) {
-    return Status(Code::kInvalid, "a row must be smaller than 4 GiB");
+    return Status(Code::kInvalid,
+                  "the row is too large: a row must be smaller than 4 GiB; store it as several");
   }
   const uint64_t bytes_max = manager_->write_bytes_max();
   const uint64_t bytes = writes_ == nullptr ? 0 : writes_->memory_bytes();
   if (bytes_max > 0 && bytes + key.size() + value.size() > bytes_max) {
     return Status(Code::kInvalid, "the transaction's uncommitted changes exceed the limit of " +
-                                      std::to_string(bytes_max >> 20) +
-                                      " MiB; commit in smaller steps or raise the limit");
+                                      std::to_string(bytes_max >> 20) + " MiB; commit in smaller steps");
   }
   return Status::Ok();
 }
