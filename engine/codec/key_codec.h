@@ -71,6 +71,7 @@ struct KeyPart {
   uint32_t prefix_characters = 0;  // ... or characters (kText) that are indexed
   bool descending = false;
   bool never_null = false;               // NOT NULL: no marker byte
+  bool is_integer = false;               // kUnsigned, kSigned: SQL shows this very number
   const Collation *collation = nullptr;  // kText; outlives the codec
   // kText: values compare with the spaces that fill them up to `characters_max` characters (CHAR), which
   // makes a difference under NO PAD.
@@ -109,6 +110,11 @@ class KeyCodec {
   // The bytes at `key` (after prefix|ordinal) that the first `part_count` parts take.
   // Errors: kCorruption.
   Status skip_parts(std::string_view key, size_t part_count, size_t *bytes) const;
+
+  // The values at `key` (after prefix|ordinal), for people: (7, 'a b', NULL). Integers, and printable text of
+  // collations in byte order; all else, also of a key that ends early, as its bytes: X'0A'. Trailing bytes
+  // are such a part too.
+  std::string text_of(std::string_view key) const;
 
   // True when the part's column value can be rebuilt from key bytes alone (or from the unpack section).
   bool decodable(size_t part) const;
@@ -160,6 +166,8 @@ class KeyCodec {
   bool decode_part(std::string_view encoded, size_t part, UnpackReader *unpack, uint8_t *record) const;
   bool decode_fixed(const uint8_t *value, size_t part, uint8_t *record) const;
   bool decode_groups(std::string_view groups, size_t part, uint64_t spaces, uint8_t *record) const;
+  std::string text_of_part(std::string_view encoded, size_t part) const;
+  bool printable_part(std::string_view groups, size_t part, std::string *out) const;
 
   uint16_t ordinal_;
   std::vector<KeyPart> parts_;

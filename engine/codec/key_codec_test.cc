@@ -341,6 +341,33 @@ TEST(KeyCodec, nan_sorts_after_infinity) {
   EXPECT_EQ(ordered_double(nan), ordered_double(nan | uint64_t{1} << 63));
 }
 
+TEST(KeyCodec, people_read_integers_and_plain_text_and_bytes_of_the_rest) {
+  Table table;
+  const Column id = table.add(fixed(3), true), size = table.add(fixed(8), false),
+               name = table.add(varchar(30), false), rest = table.add(fixed(2), false);
+  const KeyCodec codec(1,
+                       {{.kind = KeyKind::kSigned, .source = id, .is_integer = true},
+                        {.kind = KeyKind::kUnsigned, .source = size, .descending = true, .is_integer = true},
+                        {.kind = KeyKind::kBinary, .source = name},
+                        {.kind = KeyKind::kBytes, .source = rest}},
+                       4);
+  Record record(table);
+  record.set(id, "\xFE\xFF\xFF");  // -2
+  record.set(size, std::string(8, '\xFF'));
+  record.set(name, "longer than a group");
+  record.set(rest, std::string_view("\x00\x0A", 2));
+  const std::string key = key_of(codec, record);
+  const std::string numbers = "-2, 18446744073709551615";
+  EXPECT_EQ(codec.text_of(key), "(" + numbers + ", 'longer than a group', X'000A')");
+  EXPECT_EQ(codec.text_of(key + '\x01'), "(" + numbers + ", 'longer than a group', X'000A', X'01')");
+  EXPECT_EQ(codec.text_of(key.substr(0, 4)), "(-2)") << "the start of a key";
+  EXPECT_EQ(codec.text_of(key.substr(0, 6)), "(-2, X'0000')") << "cut inside a part";
+  record.set(name, "don't");
+  record.set_null_value(id);
+  EXPECT_EQ(codec.text_of(key_of(codec, record)),
+            "(NULL, 18446744073709551615, X'646F6E277400000005', X'000A')");
+}
+
 TEST(KeyCodec, key_after_prefix_is_the_next_possible_key) {
   EXPECT_EQ(std::string("ab\x01", 3), key_after_prefix(std::string_view("ab\0", 3)));
   EXPECT_EQ("b", key_after_prefix("a\xFF\xFF"));

@@ -54,6 +54,20 @@ KeyKind number_kind(const Field *field) {
   }
 }
 
+// The types that are numbers in SQL too, not counts of days or members of a list.
+bool is_integer(const Field *field) {
+  switch (field->real_type()) {
+    case MYSQL_TYPE_TINY:
+    case MYSQL_TYPE_SHORT:
+    case MYSQL_TYPE_INT24:
+    case MYSQL_TYPE_LONG:
+    case MYSQL_TYPE_LONGLONG:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Bytes that a blob type can hold; 0: none of the types whose bytes are just those of the text (JSON,
 // GEOMETRY).
 size_t blob_bytes_max(const Type_handler *type) {
@@ -149,6 +163,7 @@ KeyPart key_part_of(const TABLE_SHARE *share, const KEY_PART_INFO &part) {
   const bool text_like = is_blob(field) || is_varchar(field) || is_char(field);
   if (!text_like) {
     result.kind = number_kind(field);
+    result.is_integer = is_integer(field);
     return result;
   }
   const CHARSET_INFO *cs = field->charset();

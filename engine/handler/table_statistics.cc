@@ -193,6 +193,13 @@ void unregister_share(Share *share) {
   open_shares().shares.erase(share);
 }
 
+std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
+  const std::lock_guard lock(open_shares().mutex);
+  for (const Share *share : open_shares().shares)
+    if (std::shared_ptr<const Layout> layout = share->layout(); layout->def().id == table_id) return layout;
+  return nullptr;
+}
+
 Status refresh_statistics(const std::function<bool()> &is_cancelled) {
   int64_t rows = 0;
   const std::shared_ptr<const Layout> layout = most_changed(&rows);

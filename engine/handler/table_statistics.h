@@ -31,9 +31,12 @@ bool decode(std::string_view text, TableStatistics *statistics);
 Status sample(const Layout &layout, uint64_t entries_max, const std::function<bool()> &is_cancelled,
               TableStatistics *out);
 
-// Shares register themselves, for refresh_statistics().
+// Shares register themselves, for refresh_statistics() and layout_of_open_table().
 void register_share(Share *share);
 void unregister_share(Share *share);
+
+// nullptr: no connection has the table open.
+std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id);
 
 // Samples the open table that has changed most since it was last sampled, if one has changed by more than a
 // tenth. Called by the background thread, once a second.

@@ -18,6 +18,11 @@ std::vector<Compaction> CompactionLog::list() const {
   return {compactions_.begin(), compactions_.end()};
 }
 
+std::pair<uint64_t, uint64_t> CompactionLog::ended() const {
+  std::lock_guard lock(mutex_);
+  return {done_, failed_};
+}
+
 void CompactionLog::OnCompactionBegin(rocksdb::DB * /*db*/, const rocksdb::CompactionJobInfo &job) {
   Compaction compaction;
   compaction.job = job.job_id;
@@ -34,6 +39,7 @@ void CompactionLog::OnCompactionBegin(rocksdb::DB * /*db*/, const rocksdb::Compa
 
 void CompactionLog::OnCompactionCompleted(rocksdb::DB * /*db*/, const rocksdb::CompactionJobInfo &job) {
   std::lock_guard lock(mutex_);
+  ++(job.status.ok() ? done_ : failed_);
   const auto found = std::find_if(compactions_.rbegin(), compactions_.rend(),
                                   [&](const Compaction &each) { return each.job == job.job_id; });
   if (found == compactions_.rend()) return;

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lsm/database.h"
@@ -16,6 +17,8 @@ class CompactionLog final : public rocksdb::EventListener {
  public:
   // Oldest first. Any thread.
   std::vector<Compaction> list() const;
+  // Those that have ended since the start: done, failed.
+  std::pair<uint64_t, uint64_t> ended() const;
 
   // RocksDB's side: called from its threads, not with its mutex held.
   void OnCompactionBegin(rocksdb::DB *db, const rocksdb::CompactionJobInfo &job) override;
@@ -24,6 +27,8 @@ class CompactionLog final : public rocksdb::EventListener {
  private:
   mutable std::mutex mutex_;
   std::deque<Compaction> compactions_;
+  uint64_t done_ = 0;
+  uint64_t failed_ = 0;
 };
 
 }  // namespace atoll::lsm

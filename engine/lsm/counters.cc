@@ -1,7 +1,7 @@
 // What SHOW STATUS, SHOW ENGINE ATOLL STATUS and INFORMATION_SCHEMA say of the databases.
+#include <rocksdb/metadata.h>
 #include <rocksdb/statistics.h>
 
-#include <sstream>
 #include <unordered_map>
 
 #include "lsm/database_impl.h"
@@ -27,7 +27,8 @@ std::vector<std::pair<std::string, uint64_t>> DatabaseImpl::counters() {
   rocksdb::DB *const main = base(Side::kMain);
   const rocksdb::Statistics &statistics = *parts_.statistics;
   const auto ticker = [&](uint32_t type) { return statistics.getTickerCount(type); };
-  return {
+  const auto [compactions_done, compactions_failed] = compactions_->ended();
+  std::vector<std::pair<std::string, uint64_t>> counters = {
       {"memtable_bytes", parts_.write_buffers->memory_usage()},
       {"memtable_bytes_max", parts_.write_buffers->buffer_size()},
       {"block_cache_bytes", parts_.block_cache->GetCapacity()},
@@ -51,7 +52,17 @@ std::vector<std::pair<std::string, uint64_t>> DatabaseImpl::counters() {
       {"families", families_->live().size()},
       {"families_pooled", families_->pooled()},
       {"ranges_to_reclaim", reclaim_->pending()},
+      {"compactions_done", compactions_done},
+      {"compactions_failed", compactions_failed},
   };
+  rocksdb::ColumnFamilyMetaData shared;
+  base(Side::kMain)->GetColumnFamilyMetaData(shared_->handle(), &shared);
+  for (const rocksdb::LevelMetaData &level : shared.levels) {
+    const std::string suffix = "_level_" + std::to_string(level.level);
+    counters.emplace_back("shared_family_files" + suffix, level.files.size());
+    counters.emplace_back("shared_family_bytes" + suffix, level.size);
+  }
+  return counters;
 }
 
 std::vector<TableFile> DatabaseImpl::table_files() {
@@ -67,18 +78,6 @@ std::vector<TableFile> DatabaseImpl::table_files() {
                      std::move(file.smallestkey), std::move(file.largestkey)});
   }
   return files;
-}
-
-std::string DatabaseImpl::describe() {
-  std::ostringstream text;
-  for (const auto &[name, value] : counters()) text << name << " " << value << "\n";
-  const Status error = background_error();
-  text << "background_error " << (error.ok() ? "none" : error.message()) << "\n";
-  std::string levels;
-  if (base(Side::kMain)->GetProperty(shared_->handle(), Properties::kLevelStats, &levels)) {
-    text << "shared family:\n" << levels;
-  }
-  return text.str();
 }
 
 }  // namespace atoll::lsm

@@ -180,7 +180,6 @@ class Database {
   virtual std::vector<std::pair<std::string, uint64_t>> counters() = 0;
   virtual std::vector<TableFile> table_files() = 0;   // in no order
   virtual std::vector<Compaction> compactions() = 0;  // oldest first, some hundred
-  virtual std::string describe() = 0;                 // for SHOW ENGINE ATOLL STATUS
 
   // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
   virtual Status shut_down() = 0;

@@ -59,7 +59,6 @@ class DatabaseImpl final : public Database {
   std::vector<std::pair<std::string, uint64_t>> counters() override;
   std::vector<TableFile> table_files() override;
   std::vector<Compaction> compactions() override { return compactions_->list(); }
-  std::string describe() override;
   Status shut_down() override;
 
  private:

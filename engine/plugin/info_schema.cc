@@ -14,8 +14,11 @@
 
 #include "base/bytes.h"
 #include "catalog/record.h"
+#include "handler/table_name.h"
+#include "plugin/connections.h"
 #include "plugin/info_schema.h"
 #include "plugin/instance.h"
+#include "plugin/key_owners.h"
 
 namespace atoll::plugin {
 namespace {
@@ -24,6 +27,7 @@ namespace columns {
 using namespace Show;
 
 constexpr uint kKeyHexMax = 1024;
+constexpr uint kTextMax = 1024;
 
 ST_FIELD_INFO tables[] = {Column("TABLE_SCHEMA", Varchar(NAME_LEN), NOT_NULL),
                           Column("TABLE_NAME", Varchar(NAME_LEN), NOT_NULL),
@@ -50,13 +54,11 @@ ST_FIELD_INFO indexes[] = {Column("TABLE_SCHEMA", Varchar(NAME_LEN), NOT_NULL),
                            Column("ENTRIES", Show::ULonglong(), NOT_NULL),
                            CEnd()};
 
-ST_FIELD_INFO transactions[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
-                                Column("TRX_STATE", Varchar(9), NOT_NULL),
-                                Column("THREAD_ID", Show::ULonglong(), NULLABLE),
-                                Column("STARTED", Show::Datetime(6), NOT_NULL),
-                                Column("LOCKS", Show::ULonglong(), NOT_NULL),
-                                Column("WRITES", Show::ULonglong(), NOT_NULL),
-                                CEnd()};
+ST_FIELD_INFO transactions[] = {
+    Column("TRX_ID", Show::ULonglong(), NOT_NULL),    Column("TRX_STATE", Varchar(9), NOT_NULL),
+    Column("THREAD_ID", Show::ULonglong(), NULLABLE), Column("STARTED", Show::Datetime(6), NOT_NULL),
+    Column("LOCKS", Show::ULonglong(), NOT_NULL),     Column("WRITES", Show::ULonglong(), NOT_NULL),
+    Column("QUERY", Varchar(kTextMax), NULLABLE),     CEnd()};
 
 ST_FIELD_INFO locks[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
                          Column("TABLE_SCHEMA", Varchar(NAME_LEN), NULLABLE),
@@ -64,6 +66,7 @@ ST_FIELD_INFO locks[] = {Column("TRX_ID", Show::ULonglong(), NOT_NULL),
                          Column("INDEX_NAME", Varchar(NAME_LEN), NULLABLE),
                          Column("LOCK_KEY", Varchar(kKeyHexMax), NOT_NULL),
                          Column("LOCK_KEY_END", Varchar(kKeyHexMax), NULLABLE),
+                         Column("KEY_VALUES", Varchar(kTextMax), NULLABLE),
                          Column("LOCK_MODE", Varchar(9), NOT_NULL),
                          Column("LOCK_STATE", Varchar(7), NOT_NULL),
                          Column("WAITED_MS", Show::ULonglong(), NOT_NULL),
@@ -111,12 +114,8 @@ class Row {
     next()->store(value.data(), value.size(), system_charset_info);
     return *this;
   }
-  // Names in the catalog are encoded as file names are.
-  Row &name(const std::string &file_name) {
-    char decoded[NAME_LEN + 1];
-    const uint length = filename_to_tablename(file_name.c_str(), decoded, sizeof(decoded), true);
-    return text({decoded, length});
-  }
+  Row &text_or_null(std::string_view value) { return value.empty() ? null() : text(value); }
+  Row &name(const std::string &file_name) { return text(handler::sql_name(file_name)); }
   Row &names_of(const catalog::TableDef *table) {
     return table == nullptr ? null().null() : name(table->database).name(table->name);
   }
@@ -205,65 +204,19 @@ int fill_indexes(THD *thd, TABLE_LIST *list, COND *) {
   return 0;
 }
 
-// Connections may end while we look: only those that the server still lists are asked.
-my_bool note_thread(THD *thd, std::map<void *, uint64_t> *ids) {
-  const auto found = ids->find(thd);
-  if (found != ids->end()) found->second = thd->thread_id;
-  return 0;
-}
-
 int fill_transactions(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
   const std::vector<txn::TransactionInfo> transactions = instance()->transactions->list();
-  std::map<void *, uint64_t> thread_ids;
-  for (const txn::TransactionInfo &info : transactions) thread_ids[info.user] = 0;
-  THD_list_iterator::iterator()->iterate(note_thread, &thread_ids);
+  Connections connections = connections_of(transactions);
   for (const txn::TransactionInfo &info : transactions) {
     Row row(thd, list->table);
-    row.number(info.id).text(info.prepared ? "prepared" : "active").number_or_null(thread_ids[info.user]);
-    row.time_us(info.started_us).number(info.locks).number(info.writes);
+    const Connection &connection = connections[info.id];
+    row.number(info.id).text(info.prepared ? "prepared" : "active").number_or_null(connection.thread_id);
+    row.time_us(info.started_us).number(info.locks).number(info.writes).text_or_null(connection.query);
     if (!row.store()) return 1;
   }
   return 0;
 }
-
-// Which table and index a data key belongs to.
-class KeyOwners {
- public:
-  explicit KeyOwners(const catalog::Catalog &catalog) {
-    for (const catalog::TablePtr &table : catalog.list(""))
-      if (!table->logical_only) owners_[{table->family_id, table->prefix}] = table;
-  }
-  catalog::TablePtr table(uint32_t family_id, std::string_view key) const {
-    if (key.size() < 4) return nullptr;
-    const auto found = owners_.find({family_id, big_endian(key.substr(0, 4))});
-    return found == owners_.end() ? nullptr : found->second;
-  }
-  // The only table of a family; nullptr for the shared family and the catalog.
-  catalog::TablePtr sole_table(uint32_t family_id) const {
-    const auto found = owners_.find({family_id, 0});
-    return found == owners_.end() || !found->second->own_family ? nullptr : found->second;
-  }
-  // The table whose keys alone are in the file; nullptr when several share it.
-  catalog::TablePtr table(const lsm::TableFile &file) const {
-    const catalog::TablePtr first = table(file.family_id, file.smallest_key);
-    return first == table(file.family_id, file.largest_key) ? first : nullptr;
-  }
-  static std::string_view index_name(const catalog::TableDef &table, std::string_view key) {
-    if (key.size() < 6) return "";
-    for (const catalog::IndexDef &index : table.indexes)
-      if (index.ordinal == big_endian(key.substr(4, 2))) return index.name;
-    return "";
-  }
-
- private:
-  static uint32_t big_endian(std::string_view bytes) {
-    uint32_t value = 0;
-    for (const char byte : bytes) value = (value << 8) | static_cast<uint8_t>(byte);
-    return value;
-  }
-  std::map<std::pair<uint32_t, uint32_t>, catalog::TablePtr> owners_;
-};
 
 std::string shown_key(std::string_view key) { return to_hex(key.substr(0, columns::kKeyHexMax / 2)); }
 
@@ -274,10 +227,11 @@ int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
     Row row(thd, list->table);
     row.number(lock.transaction_id);
     const catalog::TablePtr table = owners.table(lock.family_id, lock.key);
-    row.names_of(table.get());  // none: a TEMPORARY table, or one dropped meanwhile
+    row.names_of(table.get());
     table ? row.text(KeyOwners::index_name(*table, lock.key)) : row.null();
     row.text(shown_key(lock.key));
     lock.key_end.empty() ? row.null() : row.text(shown_key(lock.key_end));
+    table ? row.text(KeyOwners::values(*table, lock.key).substr(0, columns::kTextMax)) : row.null();
     row.text(lock.mode_name());
     row.text(lock.waiting ? "waiting" : "granted")
         .number(lock.waited_ms)

@@ -20,6 +20,7 @@
 #include "handler/handlerton.h"
 #include "handler/table_statistics.h"
 #include "plugin/background.h"
+#include "plugin/connections.h"
 #include "plugin/ddl_recovery.h"
 #include "plugin/heap.h"
 #include "plugin/log.h"
@@ -123,6 +124,8 @@ Status open_database(const Settings &settings, Instance *instance) {
   instance->transactions->set_write_bytes_max(transaction_bytes_max());
   instance->transactions->set_transaction_memory(transaction_memory_bytes());
   handler::watch_lock_waits(instance->transactions->locks());
+  instance->transactions->locks()->set_describe_user(
+      [](void *user) { return describe(connection_of(static_cast<THD *>(user))); });
   return catalog::Catalog::open(instance->database.get(), &instance->catalog);
 }
 

@@ -5,12 +5,15 @@
 #include <mysql/service_thd_alloc.h>
 
 #include <cstring>
+#include <ctime>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "plugin/connections.h"
 #include "plugin/instance.h"
+#include "plugin/key_owners.h"
 #include "plugin/status.h"
 #include "plugin/sysvars.h"
 
@@ -62,17 +65,22 @@ void add_store(const Instance &running, Numbers *out) {
 void add_transactions(const Instance &running, Numbers *out) {
   const txn::LockTable *locks = running.transactions->locks();
   const std::vector<txn::TransactionInfo> transactions = running.transactions->list();
-  unsigned long long prepared = 0, held = 0;
+  const txn::WaitingNow waiting = locks->waiting_now();
+  unsigned long long prepared = 0, held = 0, writes = 0;
   for (const txn::TransactionInfo &info : transactions) {
     prepared += info.prepared ? 1 : 0;
     held += info.locks;
+    writes += info.writes;
   }
   out->counts.insert(out->counts.end(), {{"transactions", transactions.size()},
                                          {"transactions_prepared", prepared},
+                                         {"uncommitted_writes", writes},
                                          {"locks_held", held},
                                          {"deadlocks", locks->deadlocks()},
                                          {"lock_waits", locks->waits()},
                                          {"lock_wait_us", locks->wait_us()},
+                                         {"lock_waits_current", waiting.count},
+                                         {"lock_wait_longest_ms", waiting.longest_ms},
                                          {"tables", running.catalog->list("").size()}});
 }
 
@@ -120,38 +128,77 @@ st_mysql_show_var variables[] = {SHOW_FUNC_ENTRY("Atoll", &show_all), {nullptr, 
 
 // ---- SHOW ENGINE ATOLL STATUS -------------------------------------------------------------------
 
+void write_counts(const std::vector<std::pair<std::string, unsigned long long>> &counts, std::ostream &text) {
+  for (const auto &[name, value] : counts) text << "  " << name << ' ' << value << '\n';
+}
+
 void describe_bucket(const Instance &running, std::ostream &text) {
   Numbers numbers;
   add_store(running, &numbers);
   text << "BUCKET\n";
   for (const auto &[name, value] : numbers.texts) text << "  " << name << ' ' << value << '\n';
-  for (const auto &[name, value] : numbers.counts) text << "  " << name << ' ' << value << '\n';
+  write_counts(numbers.counts, text);
 }
 
-void describe_transactions(const Instance &running, std::ostream &text) {
+void describe_transactions(const Instance &running, const std::vector<txn::TransactionInfo> &transactions,
+                           const Connections &connections, std::ostream &text) {
+  Numbers numbers;
+  add_transactions(running, &numbers);
   text << "TRANSACTIONS\n";
+  write_counts(numbers.counts, text);
   size_t listed = 0;
-  const std::vector<txn::TransactionInfo> transactions = running.transactions->list();
   for (const txn::TransactionInfo &info : transactions) {
     if (++listed > kListedMax) break;
-    text << "  transaction " << info.id << ": " << info.locks << " locks, " << info.writes << " writes"
-         << (info.prepared ? ", prepared" : "") << '\n';
+    text << "  transaction " << info.id << ": " << info.locks << " locks, " << info.writes << " writes, "
+         << (info.prepared ? "prepared, " : "") << describe(connections, info.id) << '\n';
   }
-  if (listed > kListedMax)
-    text << "  (" << transactions.size() << " in all; see INFORMATION_SCHEMA.ATOLL_TRX)\n";
+  if (listed > kListedMax) text << "  (more: see INFORMATION_SCHEMA.ATOLL_TRX)\n";
 }
 
-void describe_waits(const Instance &running, std::ostream &text) {
+// "waits 30 ms for transaction 4: exclusive lock on d.t, index PRIMARY, key (1)".
+void describe_wait(const txn::LockInfo &wait, const KeyOwners &owners, std::ostream &text) {
+  text << " waits " << wait.waited_ms << " ms for transaction " << wait.blocking_transaction_id << ": "
+       << wait.mode_name() << " lock on " << owners.place(wait.family_id, wait.key) << '\n';
+}
+
+void describe_waits(const Instance &running, const KeyOwners &owners, const Connections &connections,
+                    std::ostream &text) {
   text << "LOCK WAITS\n";
   size_t listed = 0;
   for (const txn::LockInfo &lock : running.transactions->locks()->list()) {
-    if (!lock.waiting || ++listed > kListedMax) continue;
-    text << "  transaction " << lock.transaction_id << " waits " << lock.waited_ms << " ms for transaction "
-         << lock.blocking_transaction_id << " (" << lock.mode_name() << ", family " << lock.family_id
-         << ")\n";
+    if (!lock.waiting) continue;
+    if (++listed > kListedMax) break;
+    text << "  transaction " << lock.transaction_id << " (" << describe(connections, lock.transaction_id)
+         << ')';
+    describe_wait(lock, owners, text);
   }
-  const std::string deadlock = running.transactions->locks()->last_deadlock();
-  if (!deadlock.empty()) text << "LATEST DEADLOCK\n" << deadlock << '\n';
+  if (listed > kListedMax) text << "  (more: see INFORMATION_SCHEMA.ATOLL_LOCKS)\n";
+}
+
+void describe_deadlock(const Instance &running, const KeyOwners &owners, std::ostream &text) {
+  const txn::Deadlock deadlock = running.transactions->locks()->last_deadlock();
+  if (deadlock.members.empty()) return;
+  char time[32];
+  const auto seconds = static_cast<time_t>(deadlock.found_us / 1000000);
+  tm local;
+  localtime_r(&seconds, &local);
+  strftime(time, sizeof(time), "%F %T", &local);
+  text << "LATEST DEADLOCK\n  found at " << time << '\n';
+  for (const txn::Deadlock::Member &member : deadlock.members) {
+    text << "  transaction " << member.wait.transaction_id << " (" << member.locks << " locks, "
+         << (member.upgrade ? "holds it shared, " : "")
+         << (member.user.empty() ? "no connection" : member.user) << ')';
+    describe_wait(member.wait, owners, text);
+  }
+  text << "  rolled back: transaction " << deadlock.victim_id << '\n';
+}
+
+void describe_database(const Instance &running, std::ostream &text) {
+  text << "DATABASE\n";
+  const Status background = running.database->background_error();
+  text << "  background_error " << (background.ok() ? "none" : background.message()) << '\n';
+  const auto counters = running.database->counters();
+  write_counts({counters.begin(), counters.end()}, text);
 }
 
 }  // namespace
@@ -165,12 +212,14 @@ std::string engine_status_text() {
     text << "NOT RUNNING\n  " << ready().message() << '\n';
     return text.str();
   }
+  const std::vector<txn::TransactionInfo> transactions = running->transactions->list();
+  const Connections connections = connections_of(transactions);
+  const KeyOwners owners(*running->catalog);
   describe_bucket(*running, text);
-  describe_transactions(*running, text);
-  describe_waits(*running, text);
-  const Status background = running->database->background_error();
-  if (!background.ok()) text << "BACKGROUND ERROR\n  " << background.message() << '\n';
-  text << "DATABASE\n" << running->database->describe() << '\n';
+  describe_transactions(*running, transactions, connections, text);
+  describe_waits(*running, owners, connections, text);
+  describe_deadlock(*running, owners, text);
+  describe_database(*running, text);
   return text.str();
 }
 

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "base/bytes.h"
+#include "base/clock.h"
 #include "txn/lock_table_impl.h"
 
 namespace atoll::txn {
@@ -80,35 +80,37 @@ bool LockTable::Impl::break_cycles(Request *request) {
         victim = r;
       }
     }
-    std::string text = describe_cycle(request, last, victim);
+    Deadlock deadlock = describe_cycle(request, last, victim);
     if (!fail_victim(victim)) continue;
     deadlocks.fetch_add(1, std::memory_order_relaxed);
-    last_deadlock_text = std::move(text);
+    last_deadlock = std::move(deadlock);
     if (victim == request) return true;
   }
   return false;
 }
 
-std::string LockTable::Impl::describe_cycle(Request *start, Request *last, Request *victim) const {
-  std::vector<Request *> cycle;  // each waits for the one before it; the first for the last
+Deadlock::Member LockTable::Impl::describe_member(const Request &request, const Request &blocker) const {
+  Deadlock::Member member;
+  member.wait = info_of(request, Clock::now());
+  member.wait.blocking_transaction_id = blocker.owner->transaction_id;
+  member.locks = held_in_all(*request.owner);
+  member.upgrade = request.upgrade;
+  void *user = request.owner->user.load();
+  if (describe_user && user != nullptr) member.user = describe_user(user);
+  return member;
+}
+
+Deadlock LockTable::Impl::describe_cycle(Request *start, Request *last, const Request *victim) const {
+  std::vector<const Request *> cycle;  // each waits for the one behind it; the last for the first
   for (Request *r = last; r != start; r = r->reached_from) cycle.push_back(r);
   cycle.push_back(start);
   std::reverse(cycle.begin(), cycle.end());
-  std::string text;
-  for (size_t i = 0; i < cycle.size(); ++i) {
-    const Request &r = *cycle[i];
-    const Request &blocker = *cycle[(i + 1) % cycle.size()];
-    text += "transaction " + std::to_string(r.owner->transaction_id) + " (" +
-            std::to_string(held_in_all(*r.owner)) + " locks) waits for " +
-            (r.is_insert                      ? "insert into a locked range"
-             : r.mode == LockMode::kExclusive ? "X"
-                                              : "S") +
-            (r.upgrade ? " (upgrade)" : "") + " on family " + std::to_string(r.key.family_id) + " key " +
-            to_hex(r.key.key, "0123456789abcdef") + " behind transaction " +
-            std::to_string(blocker.owner->transaction_id) + "\n";
-  }
-  text += "victim: transaction " + std::to_string(victim->owner->transaction_id) + "\n";
-  return text;
+  Deadlock deadlock;
+  deadlock.victim_id = victim->owner->transaction_id;
+  deadlock.found_us = now_us();
+  for (size_t i = 0; i < cycle.size(); ++i)
+    deadlock.members.push_back(describe_member(*cycle[i], *cycle[(i + 1) % cycle.size()]));
+  return deadlock;
 }
 
 }  // namespace atoll::txn

@@ -11,10 +11,13 @@ LockInfo describe(const Lock &lock, const LockOwner::State &owner, LockMode mode
       owner.transaction_id, lock.family_id, LockKind::kRow, std::string(lock.key()), "", mode, false, 0, 0};
 }
 
-LockInfo describe_wait(const Request &r, LockInfo info, Clock::time_point now) {
-  info.waiting = true;
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - r.since);
-  info.waited_ms = static_cast<uint64_t>(waited.count());
+uint64_t ms_between(Clock::time_point from, Clock::time_point to) {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(to - from).count());
+}
+
+// Requires: the request's mutex.
+LockInfo describe_wait(const Request &r, Clock::time_point now) {
+  LockInfo info = info_of(r, now);
   each_blocker(r, [&](const LockOwner::State *blocker) {
     if (info.blocking_transaction_id == 0) info.blocking_transaction_id = blocker->transaction_id;
   });
@@ -26,7 +29,7 @@ void list_lock(const Lock &lock, Clock::time_point now, std::vector<LockInfo> *o
     if (g->owner != nullptr) out->push_back(describe(lock, *g->owner, g->mode));
   }
   for (const Request *r = lock.queue_head; r != nullptr; r = r->next) {
-    out->push_back(describe_wait(*r, describe(lock, *r->owner, r->mode), now));
+    out->push_back(describe_wait(*r, now));
   }
 }
 
@@ -44,20 +47,23 @@ void list_slot(const RangeSlot &slot, Clock::time_point now, std::vector<LockInf
     }
   }
   for (const Request *r = slot.queue_head; r != nullptr; r = r->next) {
-    LockInfo info{r->owner->transaction_id,
-                  r->key.family_id,
-                  r->is_insert ? LockKind::kInsert : LockKind::kRow,
-                  std::string(r->key.key),
-                  "",
-                  r->mode,
-                  true,
-                  0,
-                  0};
-    out->push_back(describe_wait(*r, std::move(info), now));
+    out->push_back(describe_wait(*r, now));
   }
 }
 
 }  // namespace
+
+LockInfo info_of(const Request &request, Clock::time_point now) {
+  return {request.owner->transaction_id,
+          request.key.family_id,
+          request.is_insert ? LockKind::kInsert : LockKind::kRow,
+          std::string(request.key.key),
+          "",
+          request.mode,
+          true,
+          ms_between(request.since, now),
+          0};
+}
 
 const char *LockInfo::mode_name() const {
   switch (kind) {
@@ -88,9 +94,16 @@ uint64_t LockTable::deadlocks() const { return impl_->deadlocks.load(std::memory
 uint64_t LockTable::waits() const { return impl_->waits.load(std::memory_order_relaxed); }
 uint64_t LockTable::wait_us() const { return impl_->wait_us.load(std::memory_order_relaxed); }
 
-std::string LockTable::last_deadlock() const {
+WaitingNow LockTable::waiting_now() const {
+  const auto now = Clock::now();
   std::lock_guard<std::mutex> guard(impl_->graph_mutex);
-  return impl_->last_deadlock_text;
+  const auto &since = impl_->waiting_since;
+  return {since.size(), since.empty() || *since.begin() > now ? 0 : ms_between(*since.begin(), now)};
+}
+
+Deadlock LockTable::last_deadlock() const {
+  std::lock_guard<std::mutex> guard(impl_->graph_mutex);
+  return impl_->last_deadlock;
 }
 
 }  // namespace atoll::txn

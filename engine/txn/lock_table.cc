@@ -270,6 +270,7 @@ LockTable::~LockTable() {
 }
 
 void LockTable::set_before_wait(BeforeWait callback) { impl_->before_wait = std::move(callback); }
+void LockTable::set_describe_user(DescribeUser callback) { impl_->describe_user = std::move(callback); }
 
 void LockTable::set_row_locks_max(size_t count, size_t ranges_max) {
   impl_->row_ranges_max.store(ranges_max, std::memory_order_relaxed);

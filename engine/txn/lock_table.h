@@ -90,6 +90,25 @@ struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   const char *mode_name() const;  // "shared", "exclusive", "range", "insert"
 };
 
+// What lock waits there are now.
+struct WaitingNow {
+  uint64_t count = 0;
+  uint64_t longest_ms = 0;  // 0 without any
+};
+
+// A cycle of waiting transactions that was broken, for SHOW ENGINE STATUS.
+struct Deadlock {
+  struct Member {
+    LockInfo wait;  // blocking_transaction_id: the next member's, the first one's for the last
+    uint64_t locks = 0;
+    bool upgrade = false;  // of a shared lock it holds
+    std::string user;      // what DescribeUser said
+  };
+  std::vector<Member> members;  // empty: none yet
+  uint64_t victim_id = 0;
+  uint64_t found_us = 0;  // since 1970
+};
+
 class LockTable {
  public:
   LockTable();
@@ -100,6 +119,12 @@ class LockTable {
   // THREADS: the waiter's.
   using BeforeWait = std::function<void(LockOwner *waiter, void *holder_user)>;
   void set_before_wait(BeforeWait callback);
+
+  // Describes the user of an owner in a cycle, which does not go on meanwhile: it waits, and all inner locks
+  // of waiting are held. So it may look at the user, may wait for no mutex that a caller of ours may hold,
+  // and may not call the lock table. Set before the first lock.
+  using DescribeUser = std::function<std::string(void *user)>;
+  void set_describe_user(DescribeUser callback);
 
   // Takes or upgrades a lock. *waited (may be nullptr) tells that others may have changed the row since
   // the caller last looked.
@@ -148,7 +173,8 @@ class LockTable {
   uint64_t deadlocks() const;
   uint64_t waits() const;
   uint64_t wait_us() const;
-  std::string last_deadlock() const;  // a description for SHOW ENGINE ATOLL STATUS; empty: none yet
+  WaitingNow waiting_now() const;
+  Deadlock last_deadlock() const;
 
   struct Impl;  // lock_table_impl.h
 

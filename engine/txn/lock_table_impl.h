@@ -22,6 +22,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -139,9 +140,11 @@ struct LockTable::Impl {
   mutable std::array<Shard, kShards> shards;
   mutable std::array<RangeSlot, kSlots> slots;
   mutable std::mutex graph_mutex;
-  uint64_t epoch = 0;              // guarded by graph_mutex
-  std::string last_deadlock_text;  // guarded by graph_mutex
+  uint64_t epoch = 0;                              // guarded by graph_mutex
+  Deadlock last_deadlock;                          // guarded by graph_mutex
+  std::multiset<Clock::time_point> waiting_since;  // of all that wait; guarded by graph_mutex
   BeforeWait before_wait;
+  DescribeUser describe_user;
   std::atomic<uint64_t> deadlocks{0}, waits{0}, wait_us{0};
   std::atomic<size_t> row_locks_max{0};  // 0: no limit
   std::atomic<size_t> row_ranges_max{KeyRanges::kRangesMax};
@@ -180,7 +183,8 @@ struct LockTable::Impl {
   Request *find_cycle(Request *start);
   void expand(Request *request, std::vector<Request *> *stack);
   bool fail_victim(Request *victim);
-  std::string describe_cycle(Request *start, Request *last, Request *victim) const;
+  Deadlock describe_cycle(Request *start, Request *last, const Request *victim) const;
+  Deadlock::Member describe_member(const Request &request, const Request &blocker) const;
 };
 
 inline size_t held_in_all(const LockOwner::State &owner) {
@@ -236,6 +240,9 @@ void remove_if_unused(Shard *shard, Lock *lock);
 void add_held(LockOwner::State *owner, Grant *grant);
 void remove_grant(Grant *grant);
 void trim_held(LockOwner::State *owner);
+
+// lock_list.cc. A waiting request, without whom it waits for.
+LockInfo info_of(const Request &request, Clock::time_point now);
 
 // range_lock.cc. The owner's ranges in the index of `key`; nullptr: none. Both require the slot's mutex.
 RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key);

@@ -147,14 +147,45 @@ TEST_F(LockTableTest, VictimHasFewestLocks) {
   EXPECT_EQ(victim.get(), Code::kDeadlock);
   table.unlock_all(&a);
   EXPECT_EQ(requester.get(), Code::kOk);
-  const std::string text = table.last_deadlock();
-  EXPECT_NE(text.find("transaction 1 (1 locks) waits for X on family 1 key 32 behind transaction 2"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("transaction 2 (2 locks) waits for X on family 1 key 31 behind transaction 1"),
-            std::string::npos)
-      << text;
-  EXPECT_NE(text.find("victim: transaction 1"), std::string::npos) << text;
+  const Deadlock deadlock = table.last_deadlock();
+  ASSERT_EQ(deadlock.members.size(), 2u);
+  for (const Deadlock::Member &member : deadlock.members) {
+    const bool is_a = member.wait.transaction_id == 1;
+    EXPECT_EQ(member.locks, is_a ? 1u : 2u);
+    EXPECT_EQ(member.wait.key, is_a ? "2" : "1");
+    EXPECT_EQ(member.wait.family_id, 1u);
+    EXPECT_EQ(member.wait.mode, kX);
+    EXPECT_EQ(member.wait.blocking_transaction_id, is_a ? 2u : 1u);
+  }
+  EXPECT_EQ(deadlock.victim_id, 1u);
+}
+
+TEST_F(LockTableTest, ADeadlockDescribesTheUsersOfItsTransactions) {
+  int first = 1, second = 2;
+  a.set_user(&first);
+  b.set_user(&second);
+  table.set_describe_user([](void *user) { return "user " + std::to_string(*static_cast<int *>(user)); });
+  EXPECT_EQ(now(&a, "1", kX), Code::kOk);
+  EXPECT_EQ(now(&b, "2", kX), Code::kOk);
+  auto waiter = wait(&a, "2", kX);
+  EXPECT_EQ(table.lock(&b, {1, "1"}, kX, LockWait{60000}, nullptr).code(), Code::kDeadlock);
+  for (const Deadlock::Member &member : table.last_deadlock().members)
+    EXPECT_EQ(member.user, "user " + std::to_string(member.wait.transaction_id));
+  table.unlock_all(&b);
+  EXPECT_EQ(waiter.get(), Code::kOk);
+}
+
+TEST_F(LockTableTest, WaitsOfTheMomentAreCountedAndTimed) {
+  EXPECT_EQ(table.waiting_now().count, 0u);
+  EXPECT_EQ(now(&a, "k", kX), Code::kOk);
+  auto waiter = wait(&b, "k", kX);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(table.waiting_now().count, 1u);
+  EXPECT_GE(table.waiting_now().longest_ms, 20u);
+  table.unlock_all(&a);
+  EXPECT_EQ(waiter.get(), Code::kOk);
+  EXPECT_EQ(table.waiting_now().count, 0u);
+  EXPECT_EQ(table.waiting_now().longest_ms, 0u);
 }
 
 TEST_F(LockTableTest, TwoUpgradesDeadlock) {

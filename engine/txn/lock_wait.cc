@@ -45,7 +45,10 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
   }
   owner->waiting = request;
   waits.fetch_add(1, std::memory_order_relaxed);
-  if (!break_cycles(request)) return true;
+  if (!break_cycles(request)) {
+    waiting_since.insert(request->since);
+    return true;
+  }
   owner->waiting = nullptr;
   *status = Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
   return false;
@@ -55,6 +58,7 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
 RequestState LockTable::Impl::end_wait(Request *request) {
   std::lock_guard<std::mutex> graph(graph_mutex);
   request->owner->waiting = nullptr;
+  waiting_since.erase(waiting_since.find(request->since));
   // Also waits for whoever is waking us to be done with our State.
   std::lock_guard<std::mutex> guard(mutex_of(*request));
   if (request->state == RequestState::kWaiting) {

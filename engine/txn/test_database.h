@@ -97,7 +97,6 @@ class TestDatabase final : public lsm::Database {
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
   std::vector<lsm::TableFile> table_files() override { return {}; }
   std::vector<lsm::Compaction> compactions() override { return {}; }
-  std::string describe() override { return {}; }
   Status shut_down() override { return Status::Ok(); }
 
  private:
