@@ -203,8 +203,9 @@ def test_second_server_is_refused_while_the_first_runs(lab):
         "INSERT INTO d.t VALUES (1)",
     )
     second = lab.s3_server(store, "second").start()
-    with pytest.raises(pymysql.Error):
+    with pytest.raises(pymysql.Error) as refused:
         second.run("CREATE DATABASE e", "CREATE TABLE e.t (id INT PRIMARY KEY) ENGINE=ATOLL")
+    assert refused.value.args[0] == 1005, refused.value
     assert "atoll_take_over" in second.log(), "the log does not say what to do"
     first.run("INSERT INTO d.t VALUES (2)")
     assert first.value("SELECT COUNT(*) FROM d.t") == 2
@@ -235,6 +236,9 @@ def test_take_over_fences_the_first_server(lab):
     assert any(word in str(error).lower() for word in ("fenced", "read-only", "read only", "took over")), (
         error
     )
+    with pytest.raises(pymysql.Error) as refused:
+        first.run("UPDATE d.t SET v = v + 1 WHERE id = 500")
+    assert refused.value.args[0] == 1036, refused.value
     assert first.value("SELECT COUNT(*) FROM d.t") == 1000, "the fenced server must stay up and readable"
     with pytest.raises(pymysql.Error):
         first.run("CREATE TABLE d.u (id INT) ENGINE=ATOLL")
