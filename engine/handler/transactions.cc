@@ -21,6 +21,7 @@
 
 // Exported by the server for storage engines, declared by none of its headers. Source: sql/sql_class.cc.
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+extern "C" int thd_deadlock_victim_preference(const MYSQL_THD thd, const MYSQL_THD other_thd);
 
 namespace atoll::handler {
 namespace {
@@ -301,6 +302,11 @@ void watch_lock_waits(txn::LockTable *locks) {
   locks->set_before_wait([](txn::LockOwner *waiter, void *holder) {
     THD *waiting = static_cast<THD *>(waiter->user());
     if (waiting != nullptr && holder != nullptr) thd_rpl_deadlock_check(waiting, static_cast<THD *>(holder));
+  });
+  // A replica gives up after slave_transaction_retries deadlocks of one transaction. The first of those that
+  // wait for their commit must not be the victim again and again because it has few locks.
+  locks->set_victim_preference([](void *user, void *other) {
+    return thd_deadlock_victim_preference(static_cast<THD *>(user), static_cast<THD *>(other));
   });
 }
 

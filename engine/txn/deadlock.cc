@@ -58,6 +58,14 @@ Request *LockTable::Impl::find_cycle(Request *start) {
   return nullptr;
 }
 
+// Both wait, and cannot stop to without the graph mutex: their users are there.
+bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const {
+  void *user = owner.user.load(), *other = than.user.load();
+  if (victim_preference && user != nullptr && other != nullptr)
+    if (const int preference = victim_preference(user, other); preference != 0) return preference < 0;
+  return held_in_all(owner) < held_in_all(than);
+}
+
 // Ends a wait with kDeadlock. Returns false if that wait has ended by itself.
 bool LockTable::Impl::fail_victim(Request *victim) {
   std::lock_guard<std::mutex> guard(mutex_of(*victim));
@@ -72,14 +80,8 @@ bool LockTable::Impl::fail_victim(Request *victim) {
 bool LockTable::Impl::break_cycles(Request *request) {
   while (Request *last = find_cycle(request)) {
     Request *victim = request;
-    size_t fewest = held_in_all(*request->owner);
-    for (Request *r = last; r != request; r = r->reached_from) {
-      const size_t held = held_in_all(*r->owner);
-      if (held < fewest) {
-        fewest = held;
-        victim = r;
-      }
-    }
+    for (Request *r = last; r != request; r = r->reached_from)
+      if (is_better_victim(*r->owner, *victim->owner)) victim = r;
     Deadlock deadlock = describe_cycle(request, last, victim);
     if (!fail_victim(victim)) continue;
     deadlocks.fetch_add(1, std::memory_order_relaxed);

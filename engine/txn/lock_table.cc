@@ -272,6 +272,10 @@ LockTable::~LockTable() {
 void LockTable::set_before_wait(BeforeWait callback) { impl_->before_wait = std::move(callback); }
 void LockTable::set_describe_user(DescribeUser callback) { impl_->describe_user = std::move(callback); }
 
+void LockTable::set_victim_preference(VictimPreference callback) {
+  impl_->victim_preference = std::move(callback);
+}
+
 void LockTable::set_row_locks_max(size_t count, size_t ranges_max) {
   impl_->row_ranges_max.store(ranges_max, std::memory_order_relaxed);
   impl_->row_locks_max.store(count, std::memory_order_relaxed);

@@ -13,7 +13,8 @@
 //   L1  A lock is granted only if compatible with every lock held and, first come first served, with
 //       every request waiting before it (an upgrade by a holder goes first).
 //   L2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
-//       owner in the cycle has fewer locks, then that one is the victim.
+//       owner in the cycle has fewer locks, then that one is the victim; a victim preference goes before
+//       both.
 //   L3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
 //   L5  An owner's row ranges and row locks together allow others no lock that its row locks alone, kept one
 //       by one, would not have allowed.
@@ -125,6 +126,11 @@ class LockTable {
   // and may not call the lock table. Set before the first lock.
   using DescribeUser = std::function<std::string(void *user)>;
   void set_describe_user(DescribeUser callback);
+
+  // Asked which of two owners in a cycle should be the victim: below 0 the first, above 0 the other, 0
+  // either. THREADS: a waiter's, with internal locks held. Both owners wait meanwhile.
+  using VictimPreference = std::function<int(void *user, void *other_user)>;
+  void set_victim_preference(VictimPreference callback);
 
   // Takes or upgrades a lock. *waited (may be nullptr) tells that others may have changed the row since
   // the caller last looked.

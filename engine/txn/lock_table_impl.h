@@ -145,6 +145,7 @@ struct LockTable::Impl {
   std::multiset<Clock::time_point> waiting_since;  // of all that wait; guarded by graph_mutex
   BeforeWait before_wait;
   DescribeUser describe_user;
+  VictimPreference victim_preference;
   std::atomic<uint64_t> deadlocks{0}, waits{0}, wait_us{0};
   std::atomic<size_t> row_locks_max{0};  // 0: no limit
   std::atomic<size_t> row_ranges_max{KeyRanges::kRangesMax};
@@ -182,6 +183,7 @@ struct LockTable::Impl {
   bool break_cycles(Request *request);
   Request *find_cycle(Request *start);
   void expand(Request *request, std::vector<Request *> *stack);
+  bool is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const;
   bool fail_victim(Request *victim);
   Deadlock describe_cycle(Request *start, Request *last, const Request *victim) const;
   Deadlock::Member describe_member(const Request &request, const Request &blocker) const;

@@ -188,6 +188,18 @@ TEST_F(LockTableTest, WaitsOfTheMomentAreCountedAndTimed) {
   EXPECT_EQ(table.waiting_now().longest_ms, 0u);
 }
 
+TEST_F(LockTableTest, PreferredVictimGoesBeforeTheOneWithFewestLocks) {
+  // As in parallel replication, where of two transactions the later one must give way.
+  table.set_victim_preference([&](void *user, void *) { return user == b.user() ? -1 : 1; });
+  EXPECT_EQ(now(&a, "1", kX), Code::kOk);
+  EXPECT_EQ(now(&b, "2", kX), Code::kOk);
+  EXPECT_EQ(now(&b, "3", kX), Code::kOk);
+  auto earlier = wait(&a, "2", kX);
+  EXPECT_EQ(table.lock(&b, {1, "1"}, kX, LockWait{60000}, nullptr).code(), Code::kDeadlock);
+  table.unlock_all(&b);
+  EXPECT_EQ(earlier.get(), Code::kOk);
+}
+
 TEST_F(LockTableTest, TwoUpgradesDeadlock) {
   EXPECT_EQ(now(&a, "k", kS), Code::kOk);
   EXPECT_EQ(now(&b, "k", kS), Code::kOk);
