@@ -1,6 +1,6 @@
 // ha_atoll: CHECK.
 //
-// All reads of one CHECK are made at one snapshot, own changes included, so that rows and entries belong
+// All reads of one CHECK are made at one snapshot, so that rows and entries belong
 // together while others write:
 //
 //   rows ──▶ decode ──▶ the entries that they must have ──▶ a sum for each index ──┐

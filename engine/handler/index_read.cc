@@ -295,11 +295,12 @@ int ha_atoll::accept_current(uchar *record, bool forward) {
     if (!cursor_in_scan(forward)) return HA_ERR_END_OF_FILE;
     if (killed()) return HA_ERR_ABORTED_BY_USER;
     bool accepted = false;
+    current_lock_is_new_ = false;
     current_key_.assign(cursor_->key().data(), cursor_->key().size());
     const int error =
         primary ? accept_primary_entry(record, &accepted) : accept_secondary_entry(record, &accepted);
     if (error || accepted) return error;
-    if (semi_consistent_ == SemiConsistent::kReturned) semi_consistent_ = SemiConsistent::kAllowed;
+    if (locking()) unlock_row();  // the server does not see it
   }
   const rocksdb::Status status = cursor_->status();
   return status.ok() ? HA_ERR_END_OF_FILE : fail(atoll::lsm::from_rocksdb(status));
@@ -411,7 +412,7 @@ int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
       locking() ? lock_and_fetch(key, {}, false, record, &found) : fetch_row(key, record, &found);
   if (error) return error;
   if (found) return 0;
-  if (locking() && row_is_absent_) leave_absent_key(key);
+  if (locking()) row_is_absent_ ? leave_absent_key(key) : unlock_row();
   return HA_ERR_KEY_NOT_FOUND;
 }
 

@@ -51,13 +51,15 @@ int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, 
   return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
 }
 
-// A join hands over conditions on the entry and its own row together; the row's columns are all there.
+// A join hands over conditions on the entry and its own row together; the row's columns are all there. What
+// they refuse the server never sees, so that it could not give up the row's lock.
 int ha_atoll::multi_range_read_next(range_id_t *range) {
   for (;;) {
     const int error = next_row_of_ranges(range);
     table->status = error ? STATUS_NOT_FOUND : 0;
     if (error) return error;
     if (mrr_funcs.skip_index_tuple == nullptr || !mrr_funcs.skip_index_tuple(mrr_iter, *range)) return 0;
+    if (locking()) unlock_row();
   }
 }
 
@@ -107,6 +109,7 @@ int ha_atoll::begin_ranges() {
 
 // Fills the batch from the range under the cursor and those behind it, and looks up its rows.
 int ha_atoll::gather_ranges() {
+  if (thd_killed(ha_thd())) return HA_ERR_ABORTED_BY_USER;
   batch_.clear();
   multi_range_.origins.clear();
   while (batch_.entry_keys.size() < batch_.want) {

@@ -59,7 +59,9 @@ ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   const KEY &key = table_share->key_info[index];
   if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  flags |= HA_DO_INDEX_COND_PUSHDOWN | HA_DO_RANGE_FILTER_PUSHDOWN;
+  flags |= HA_DO_INDEX_COND_PUSHDOWN;
+  // To fill a filter is to read a range: in reads with locks all its rows would be locked.
+  if (!locking()) flags |= HA_DO_RANGE_FILTER_PUSHDOWN;
   const uint first = all_parts ? 0 : part;
   for (uint i = first; i <= part && i < key.user_defined_key_parts; i++) {
     const Field *field = table_share->field[key.key_part[i].fieldnr - 1];

@@ -214,8 +214,8 @@ bool ha_atoll::rowid_filter_push(Rowid_filter *filter) {
   return false;
 }
 
-// The filter only saves looking rows up: the server checks the condition on what is returned. So reads with
-// locks do without it, which must lock what they look at, and entries that lack a part of the position.
+// The filter only saves looking rows up: the server checks the condition on what is returned. So entries that
+// lack a part of what it compares do without it.
 bool ha_atoll::filters_rowids() const {
   return pushed_rowid_filter != nullptr && rowid_filter_is_active && !locking() &&
          layout_->index(active_index).cut_fields.empty();

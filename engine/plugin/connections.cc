@@ -4,6 +4,7 @@
 #include "plugin/connections.h"
 
 #include <algorithm>
+#include <cctype>
 
 // Exported by the server for engines; no header has it. Gives nothing when the connection's data is in use:
 // it never waits, so it may be called with any mutex held. Source: sql/sql_class.cc.
@@ -27,8 +28,9 @@ my_bool note_connection(THD *thd, ByUser *connections) {
 Connection connection_of(THD *thd) {
   char query[kQueryBytesMax];
   const size_t length = thd_query_safe(thd, query, sizeof(query));
+  // A binary literal could do anything to a terminal.
   std::replace_if(
-      query, query + length, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+      query, query + length, [](char c) { return iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
   return {thd->thread_id, std::string(query, length)};
 }
 
