@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from edits import BadEdit, read_edits
-from runner import Outcome, Run, parse
+from runner import Outcome, Run, Tree, parse
 from suites import Oracle, Suite, accept_any_refusal, copy_folder, renew, substitute, translate
 from suites import tests_of as names_of
 from verdicts import BadList, judge_reference, judge_subject, read_list
@@ -74,8 +74,34 @@ def test_a_test_that_names_the_engine_is_found_through_what_it_sources(tmp_path:
     (folder / "a.inc").write_text("create table t (a int) engine=InnoDB;", encoding="utf-8")
     (folder / "far.test").write_text("--source a.inc\n", encoding="utf-8")
     (folder / "not.test").write_text("# source a.inc\n# InnoDB\n--source include/b.inc\n", encoding="utf-8")
-    names = names_of(Suite("s", ("s",), Oracle.STOCK, names_engine=True), tmp_path / "suite")
-    assert names == ["s.far"]
+    for names_engine, expected in ((True, ["s.far"]), (False, ["s.not"]), (None, ["s.far", "s.not"])):
+        suite = Suite("s", ("s",), Oracle.STOCK, names_engine=names_engine)
+        assert names_of(suite, tmp_path / "suite") == expected
+
+
+class FakeTree(Tree):
+    """A tree whose tests pass once their results are recorded, but for those of `unstable`."""
+
+    def __init__(self, unstable: set[str]) -> None:
+        self.recorded: list[str] = []
+        self._unstable = unstable
+
+    def run(
+        self, suite: Suite, tests: list[str], limit_minutes: int, record: bool = False, again: bool = False
+    ) -> Run:
+        if record:
+            self.recorded = tests
+        statuses = {name: "fail" if name in self._unstable else "pass" for name in tests}
+        return Run({f"{name} 'row'": Outcome(status) for name, status in statuses.items()})
+
+
+def test_what_fails_with_the_installed_result_is_recorded_and_must_come_again() -> None:
+    statuses = {"s.a 'row'": "fail", "s.b 'row'": "fail", "s.c": "pass"}
+    run = Run({name: Outcome(status) for name, status in statuses.items()})
+    tree = FakeTree(unstable={"s.b"})
+    tree.mend(Suite("s", ("s",), Oracle.MENDED), run, 1)
+    assert tree.recorded == ["s.a", "s.b"]
+    assert [outcome.status for outcome in run.outcomes.values()] == ["pass", "fail", "pass"]
 
 
 def test_any_refusal_of_an_alter_is_accepted(tmp_path: Path) -> None:

@@ -155,6 +155,16 @@ class Tree:
         _write_differences(folder, run)
         return run
 
+    def mend(self, suite: Suite, run: Run, limit_minutes: int) -> None:
+        """Makes what the failed tests of `run` write their expected result; `run` then has how they end with that."""
+        failed = sorted({name.split(" ")[0] for name, one in run.outcomes.items() if one.status == "fail"})
+        if not failed:
+            return
+        self.run(suite, failed, limit_minutes, record=True)
+        again = self.run(suite, failed, limit_minutes)
+        run.outcomes |= again.outcomes
+        run.timed_out |= again.timed_out
+
     def _command(self, suite: Suite, limit_minutes: int) -> list[str]:
         options = [
             "plugin-load-add=ha_atoll.so",
