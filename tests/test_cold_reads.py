@@ -1,4 +1,4 @@
-"""Goal:   rows of many keys are read together: their parts of a cold table come in few requests, not in one for each row.
+"""Goal:   rows of many keys are read together: their parts of a cold table come in few requests, not one for each row.
 Method: a proxy in front of the bucket counts GETs while a query reads rows that stand far apart, with nothing in
         memory or on local disk. One by one they take 20 requests or more, together 6 to 10.
 """
