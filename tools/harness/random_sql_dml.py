@@ -219,8 +219,8 @@ def _join(rng: random.Random, left: Table, right: Table, alias: str = "a.") -> s
 def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
     """A multi-table UPDATE or DELETE; assigns constants to columns outside unique keys.
 
-    Nor to a column that a generated one in the join comes from: the server changes rows of the first table of its plan
-    while it joins, and matches the new values.
+    Nor to a column that a generated one in the join comes from; nor is there one in it that a trigger sets: the server
+    changes rows of the first table of its plan while it joins, and matches the new values.
     """
     join = _join(rng, left, right)
     if join is None:
@@ -232,6 +232,8 @@ def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
     sets = []
     for alias, table in (("a", left), ("b", right)):
         joined = [c for c in table.columns if f"{alias}.{c.name}" in join]
+        if table.set_by_triggers & {name for c in joined for name in (c.name, *c.uses)}:
+            return None
         kept = table.unique_columns() | {name for c in joined for name in (c.name, *c.uses)}
         free = [c for c in table.written() if c.name not in kept]
         if free and (not sets or rng.random() < 0.5):

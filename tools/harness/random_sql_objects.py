@@ -82,8 +82,13 @@ class Objects:
             when = self.rng.choice(("BEFORE", "AFTER"))
             value = f"{row}.{column.name}" if column.type.family == "int" else "7"
             body = f"INSERT INTO audit VALUES ('{event} {when}', {value})"
-        sql = f"CREATE TRIGGER {name} {when} {event} ON {table.name} FOR EACH ROW {body}"
-        return sql, lambda: self._triggers.append(name)
+
+        def done() -> None:
+            self._triggers.append(name)
+            if event == "UPDATE" and body.startswith("SET"):
+                table.set_by_triggers.add(column.name)
+
+        return f"CREATE TRIGGER {name} {when} {event} ON {table.name} FOR EACH ROW {body}", done
 
     # ---- files ------------------------------------------------------------------------------------------
 

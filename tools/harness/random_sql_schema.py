@@ -96,6 +96,7 @@ class Table:
     versioned: bool = False  # WITH SYSTEM VERSIONING
     period: tuple[str, ...] = ()  # columns of the application-time period `p`: its start and end
     changed_engine: bool = False  # stands on the other engine for a while
+    set_by_triggers: set[str] = field(default_factory=set)  # columns that an UPDATE sets by a trigger
 
     def partitions(self) -> list[str]:
         """Returns the names of its partitions."""
