@@ -2,8 +2,8 @@
 //
 // A plain read goes through the ranges before it returns rows, and looks up the rows of many of them in one
 // MultiGet: with a bucket behind, that is many requests in flight instead of one for each range. The rows
-// come in the order of the ranges. Reads with locks, and those that need only entries, go the server's way,
-// range by range.
+// come in the order of the ranges. Reads of one range, with locks, or of entries alone go the server's
+// way, range by range.
 #include "handler/ha_atoll.h"
 
 #include <sql_select.h>
@@ -47,6 +47,7 @@ int ha_atoll::multi_range_read_explain_info(uint mode, char *text, size_t text_b
 int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count, uint mode,
                                     HANDLER_BUFFER *buffer) {
   multi_range_ = {};
+  if (range_count == 1) multi_range_.way = Way::kOneByOne;
   batch_.restart();
   return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
 }
