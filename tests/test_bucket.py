@@ -307,13 +307,19 @@ def test_file_bucket_outside_the_data_directory_recovers(lab):
     check_everything(server, digests)
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE big.wide", "TRUNCATE TABLE big.wide"])
-def test_dropped_rows_leave_the_bucket(lab, statement):
+def uncompressed_table(lab):
+    """Returns a store with the table big.wide, and its server."""
     store = lab.store(Minio)
     server = lab.s3_server(store).start()
     create_wide(server, "wide", 60_000)
     server.run("ALTER TABLE big.wide ENGINE=ATOLL COMPRESSION=none")
     drained(server)
+    return store, server
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE big.wide", "TRUNCATE TABLE big.wide"])
+def test_dropped_rows_leave_the_bucket(lab, statement):
+    store, server = uncompressed_table(lab)
     full = store.client.total_bytes("db/sst/")
     assert full > 20_000_000
     server.run(statement)
@@ -321,11 +327,7 @@ def test_dropped_rows_leave_the_bucket(lab, statement):
 
 
 def test_a_dropped_index_leaves_the_bucket(lab):
-    store = lab.store(Minio)
-    server = lab.s3_server(store).start()
-    create_wide(server, "wide", 60_000)
-    server.run("ALTER TABLE big.wide ENGINE=ATOLL COMPRESSION=none")
-    drained(server)
+    store, server = uncompressed_table(lab)
     rows = store.client.total_bytes("db/sst/")
     server.run("ALTER TABLE big.wide ADD INDEX large (body(500))")
     drained(server)

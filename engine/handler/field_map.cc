@@ -27,13 +27,8 @@ bool is_varchar(const Field *field) { return field->real_type() == MYSQL_TYPE_VA
 
 // Numbers and old temporal types that stand little-endian in the record.
 KeyKind number_kind(const Field *field) {
+  if (is_integer(field)) return (field->flags & UNSIGNED_FLAG) ? KeyKind::kUnsigned : KeyKind::kSigned;
   switch (field->real_type()) {
-    case MYSQL_TYPE_TINY:
-    case MYSQL_TYPE_SHORT:
-    case MYSQL_TYPE_INT24:
-    case MYSQL_TYPE_LONG:
-    case MYSQL_TYPE_LONGLONG:
-      return (field->flags & UNSIGNED_FLAG) ? KeyKind::kUnsigned : KeyKind::kSigned;
     case MYSQL_TYPE_YEAR:
     case MYSQL_TYPE_ENUM:
     case MYSQL_TYPE_SET:
@@ -51,20 +46,6 @@ KeyKind number_kind(const Field *field) {
       return KeyKind::kDouble;
     default:
       return KeyKind::kBytes;  // NEWDECIMAL, TIMESTAMP2, DATETIME2, TIME2, BIT, UUID, INET6
-  }
-}
-
-// The types that are numbers in SQL too, not counts of days or members of a list.
-bool is_integer(const Field *field) {
-  switch (field->real_type()) {
-    case MYSQL_TYPE_TINY:
-    case MYSQL_TYPE_SHORT:
-    case MYSQL_TYPE_INT24:
-    case MYSQL_TYPE_LONG:
-    case MYSQL_TYPE_LONGLONG:
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -100,6 +81,19 @@ bool keeps_text(const Field &field, const Column_definition &changed) {
 }
 
 }  // namespace
+
+bool is_integer(const Field *field) {
+  switch (field->real_type()) {
+    case MYSQL_TYPE_TINY:
+    case MYSQL_TYPE_SHORT:
+    case MYSQL_TYPE_INT24:
+    case MYSQL_TYPE_LONG:
+    case MYSQL_TYPE_LONGLONG:
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
   if (!keeps_text(field, changed) || field.compression_method()) return false;

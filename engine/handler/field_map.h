@@ -12,6 +12,9 @@ typedef struct st_key_part_info KEY_PART_INFO;
 
 namespace atoll::handler {
 
+// The types that are numbers in SQL too, not counts of days or members of a list.
+bool is_integer(const Field *field);
+
 // How `field` stands in the records of `share`. `id` is the catalog's column id.
 codec::Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t id);
 

@@ -206,6 +206,7 @@ class ha_atoll final : public handler {
   int read_by_primary_key(uchar *record, const std::string &key);
   bool killed();
   void search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used);
+  void range_end(const key_range &last, std::string *out);
   bool should_scan_in_parallel();
   int rnd_next_parallel(uchar *record);
   void resume_scan();

@@ -99,6 +99,13 @@ void ha_atoll::search_key(const uchar *key, key_part_map parts, std::string *out
   index.codec->append_parts(search_record_.data(), *parts_used, out, nullptr);
 }
 
+// The first key behind a range of the active index that ends at `last`.
+void ha_atoll::range_end(const key_range &last, std::string *out) {
+  size_t parts = 0;
+  search_key(last.key, last.keypart_map, out, &parts);
+  if (last.flag != HA_READ_BEFORE_KEY) *out = atoll::codec::key_after_prefix(*out);
+}
+
 // Extended keys: the server appends the primary key's columns that the index lacks, we append all of them.
 // Counts the leading primary key columns among the first `count` columns of a search key.
 size_t ha_atoll::primary_parts_given(const KEY &key, size_t count) const {

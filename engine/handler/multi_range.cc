@@ -11,6 +11,13 @@
 namespace ah = atoll::handler;
 using Way = ah::MultiRange::Way;
 
+namespace {
+
+// nullptr: the range is open there.
+const key_range *given(const key_range &end) { return end.keypart_map ? &end : nullptr; }
+
+}  // namespace
+
 // Joins gather keys only for engines that have a way of their own, and users who allow it (optimizer_switch).
 uint ha_atoll::own_mode(uint wanted, uint mode) const {
   const bool allowed = !(wanted & HA_MRR_USE_DEFAULT_IMPL) && optimizer_flag(ha_thd(), OPTIMIZER_SWITCH_MRR);
@@ -132,11 +139,10 @@ bool ha_atoll::start_next_range() {
     multi_range_.ended = true;
     return false;
   }
-  const key_range *first = mrr_cur_range.start_key.keypart_map ? &mrr_cur_range.start_key : nullptr;
-  const key_range *last = mrr_cur_range.end_key.keypart_map ? &mrr_cur_range.end_key : nullptr;
   size_t parts = 0;
   std::string begin;
-  range_bounds(active_index, first, last, &begin, &scan_end_, &parts);
+  range_bounds(active_index, given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), &begin, &scan_end_,
+               &parts);
   if (static_cast<int>(active_index) != layout_->primary()) {
     increment_statistics(&SSV::ha_read_key_count);
     cursor_->Seek(begin);
@@ -159,11 +165,10 @@ int ha_atoll::read_current_range(range_id_t *range) {
     multi_range_.must_reread = false;
     scan_end_.clear();
     mrr_have_range = true;
-    const key_range *first = mrr_cur_range.start_key.keypart_map ? &mrr_cur_range.start_key : nullptr;
-    const key_range *last = mrr_cur_range.end_key.keypart_map ? &mrr_cur_range.end_key : nullptr;
     const bool equality = mrr_cur_range.range_flag & EQ_RANGE;
     *range = mrr_cur_range.ptr;
-    const int error = read_range_first(first, last, equality, mrr_is_output_sorted);
+    const int error = read_range_first(given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), equality,
+                                       mrr_is_output_sorted);
     if (error != HA_ERR_END_OF_FILE) return error;
   }
   return ::handler::multi_range_read_next(range);

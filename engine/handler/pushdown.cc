@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "handler/collation.h"
+#include "handler/field_map.h"
 
 using atoll::codec::CompareAs;
 using atoll::codec::CompareOp;
@@ -83,19 +84,6 @@ class Compiler {
     return layout_.stored_column((*field)->field_index);
   }
 
-  static bool is_integer(const Field *field) {
-    switch (field->real_type()) {
-      case MYSQL_TYPE_TINY:
-      case MYSQL_TYPE_SHORT:
-      case MYSQL_TYPE_INT24:
-      case MYSQL_TYPE_LONG:
-      case MYSQL_TYPE_LONGLONG:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   // A column COMPRESSED stands in the row as compressed bytes.
   static bool is_text(const Field *field) {
     if (field->compression_method() != nullptr) return false;
@@ -108,7 +96,7 @@ class Compiler {
   std::optional<Operand> constant(Field *field, Item *item, CHARSET_INFO *collation) const {
     if (!item->const_item() || item->is_expensive()) return std::nullopt;
     Operand operand;
-    if (is_integer(field) && item->cmp_type() == INT_RESULT) {
+    if (ah::is_integer(field) && item->cmp_type() == INT_RESULT) {
       const longlong value = item->val_int();
       operand.is_null = item->null_value;
       const bool is_unsigned = (field->flags & UNSIGNED_FLAG) != 0;

@@ -78,11 +78,7 @@ void ha_atoll::leave_absent_key(const std::string &key) {
 // The server tells both ends of a range only here.
 int ha_atoll::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
   next_scan_end_.clear();
-  if (end != nullptr && locking()) {
-    size_t parts = 0;
-    search_key(end->key, end->keypart_map, &next_scan_end_, &parts);
-    if (end->flag != HA_READ_BEFORE_KEY) next_scan_end_ = atoll::codec::key_after_prefix(next_scan_end_);
-  }
+  if (end != nullptr && locking()) range_end(*end, &next_scan_end_);
   const int error = ::handler::read_range_first(start, end, is_equality, sorted);
   next_scan_end_.clear();  // a read by whole primary key has no use for it
   return error;

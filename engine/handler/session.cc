@@ -163,9 +163,8 @@ void Session::spoil_online_builds(const char *reason) {
 
 void Session::detach() {
   spoil_online_builds(
-      "an XA transaction that changed the table was left prepared by its connection; finish it (XA RECOVER "
-      "lists "
-      "it), then repeat the ALTER");
+      "an XA transaction that changed the table was left prepared by its connection; finish it (XA "
+      "RECOVER lists it), then repeat the ALTER");
   std::unique_ptr<txn::Transaction> prepared;
   {
     std::lock_guard<std::mutex> guard(mutex_);

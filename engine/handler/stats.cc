@@ -93,12 +93,11 @@ void ha_atoll::set_records_per_key() {
       const bool whole_unique = layout_->index(i).unique && part + 1 >= key.user_defined_key_parts;
       const bool beyond_own_parts = part >= key.user_defined_key_parts;
       const size_t sampled = sampled_part(i, part);
-      if (whole_unique || (beyond_own_parts && part + 1 == key.ext_key_parts))
+      const bool is_known = i < known.size() && sampled < known[i].size();
+      if (whole_unique || (beyond_own_parts && (part + 1 == key.ext_key_parts || !is_known)))
         value = 1;
-      else if (i < known.size() && sampled < known[i].size())
+      else if (is_known)
         value = known[i][sampled] / kLookupFavour;
-      else if (beyond_own_parts)
-        value = 1;
       else  // unknown: each part narrows tenfold, starting at a hundredth of the table
         value = rows / 100 >> (3 * part);
       key.rec_per_key[part] = static_cast<ulong>(std::max<uint64_t>(value, 1));
@@ -115,15 +114,11 @@ void ha_atoll::range_bounds(uint index, const key_range *min_key, const key_rang
   *begin_parts = 0;
   const uint saved = active_index;
   active_index = index;
-  size_t parts = 0;
   if (min_key != nullptr) {
     search_key(min_key->key, min_key->keypart_map, begin, begin_parts);
     if (min_key->flag == HA_READ_AFTER_KEY) *begin = atoll::codec::key_after_prefix(*begin);
   }
-  if (max_key != nullptr) {
-    search_key(max_key->key, max_key->keypart_map, end, &parts);
-    if (max_key->flag != HA_READ_BEFORE_KEY) *end = atoll::codec::key_after_prefix(*end);
-  }
+  if (max_key != nullptr) range_end(*max_key, end);
   active_index = saved;
 }
 

@@ -34,8 +34,8 @@ std::string bucket_beside_databases(const Settings &settings);
 uint64_t cache_bytes();
 uint64_t block_cache_bytes();
 uint64_t transaction_memory_bytes();
-uint64_t
-sort_memory_bytes();   // of one ALTER, CREATE ... SELECT or index build; follows atoll_transaction_memory
+// Of one ALTER, CREATE ... SELECT or index build; follows atoll_transaction_memory.
+uint64_t sort_memory_bytes();
 uint8_t durability();  // ATOLL_DURABILITY_*
 uint32_t lag_ms_max();
 uint64_t lag_bytes_max();
