@@ -68,9 +68,14 @@ inline std::string_view column_bytes(const Column &column, const uint8_t *record
   return {};
 }
 
-// Gives a NULL column the bytes that an empty value has, so that equal rows are equal records.
+// Gives a NULL column the bytes that the server expects there, or else those of an empty value, so that equal
+// rows are equal records.
 inline void clear_column(const Column &column, uint8_t *record) {
   uint8_t *field = record + column.record_offset;
+  if (!column.null_bytes.empty()) {
+    std::memcpy(field, column.null_bytes.data(), column.null_bytes.size());
+    return;
+  }
   switch (column.kind) {
     case ColumnKind::kFixed:
       std::memset(field, 0, column.length);

@@ -319,8 +319,7 @@ Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) 
   uint8_t &null_byte = record[slot.record_null_offset];
   null_byte = static_cast<uint8_t>((null_byte & ~slot.record_null_mask) | (null ? slot.record_null_mask : 0));
   if (null && !columns_[index].null_bytes.empty()) {
-    const std::string &bytes = columns_[index].null_bytes;
-    copy_bytes(record + slot.record_offset, as_bytes(bytes), bytes.size());
+    clear_column(columns_[index], record);
     return Code::kOk;
   }
   if (slot.action == SlotAction::kCopy) {

@@ -161,6 +161,15 @@ TEST(RowCodec, null_columns_come_back_with_the_bytes_the_server_expects) {
   Record back(table, 0xFF);
   ASSERT_TRUE(codec.unpack(packed(codec, record), nullptr, back.data()).ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(back.data()) + a.record_offset, 4), wanted.null_bytes);
+
+  // So do those of rows that are older than the column.
+  RowCodec later(2, table.columns(), {ColumnDefault{a.id}});
+  later.add_past_version(1, {});
+  const RowCodec earlier(1, {});
+  Record older(table, 0xFF);
+  ASSERT_TRUE(later.unpack(packed(earlier, record), nullptr, older.data()).ok());
+  EXPECT_EQ(std::string(reinterpret_cast<const char *>(older.data()) + a.record_offset, 4),
+            wanted.null_bytes);
 }
 
 // Writes a row with an older form of the table and reads it with the newer one.
@@ -183,7 +192,7 @@ TEST(RowCodec, rows_of_past_versions_get_defaults_for_what_they_lack) {
 
     // The past: some of the columns in another order, and some that were dropped since.
     std::vector<Column> past_columns;
-    for (Column c : now.columns())
+    for (const Column &c : now.columns())
       if (!random.one_in(3)) past_columns.push_back(c);
     for (size_t dropped = random.below(4); dropped > 0; --dropped) {
       past_columns.push_back(random_column(random));
