@@ -288,7 +288,7 @@ Status ha_atoll::remove_snapshot_entries(const std::string &primary_key, std::st
 }
 
 // Removes all index entries of a packed row. Virtual columns can be computed in record[0] only, which is put
-// back afterwards.
+// back afterwards. Text of theirs stands in the fields and is computed again.
 Status ha_atoll::remove_entries_of(std::string_view row, const std::string &primary_key) {
   uchar *const record = table->record[0];
   const std::vector<uchar> saved(record, record + table_share->reclength);
@@ -301,6 +301,7 @@ Status ha_atoll::remove_entries_of(std::string_view row, const std::string &prim
     status = transaction()->remove(layout_->family(), entry_key_, unique_length(i, entry_key_));
   }
   memcpy(record, saved.data(), saved.size());
+  for (size_t i = 0; i < layout_->index_count(); i++) compute_virtual_columns(i);
   return status;
 }
 

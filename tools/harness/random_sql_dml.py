@@ -175,12 +175,12 @@ def _portion(rng: random.Random, table: Table) -> str:
 
 def update(rng: random.Random, table: Table, other: Table) -> Step | None:
     if portion := _portion(rng, table):
-        column = rng.choice([c for c in table.written() if c.name not in table.period])
-        change = _assignment(rng, column)
-        if (
-            column.name in table.unique_columns()
-        ):  # what meets what depends on the order, and there is none to ask for
+        columns = [c for c in table.written() if c.name not in table.period]
+        column = rng.choice(columns) if columns else None
+        # What meets what in a unique key depends on the order, and there is none to ask for.
+        if column is None or column.name in table.unique_columns():
             return None
+        change = _assignment(rng, column)
         return Step(f"UPDATE {table.name}{portion} SET {change} WHERE {condition(rng, table)}")
     order = table.total_order()
     written = [c for c in table.written() if order or c.name not in table.unique_columns()]
