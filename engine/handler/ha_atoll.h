@@ -216,6 +216,7 @@ class ha_atoll final : public handler {
   const atoll::handler::IndexLayout &scanned_index() const;
   void start_protection(std::string_view from, bool forward);
   void resume_protection(bool forward);
+  bool checks_long_unique() const;
   Status protect_unique_key(const std::string &key, size_t parts);
   void leave_absent_key(const std::string &key);
   bool cursor_in_scan(bool forward) const;
@@ -227,6 +228,7 @@ class ha_atoll final : public handler {
   Status check_unique(const uchar *record, const std::string &primary_key, const std::string *old_primary_key,
                       const uchar *old_record);
   Status check_unique_entry(size_t index, const std::string &start);
+  Status find_unique_entry(const std::string &start, std::string *entry);
   size_t unique_length(size_t index, const std::string &entry_key) const;
   Status write_apart(const std::function<Status()> &write);
   Status write_new_row(const uchar *record);

@@ -47,12 +47,19 @@ void ha_atoll::resume_protection(bool forward) {
   start_protection(forward ? after(current_key_) : current_key_, forward);
 }
 
+// Only the server reads by the hash of a UNIQUE key of unlimited length, before it writes a row: to see
+// whether there is another. Nobody may insert one until this transaction ends, whatever its isolation level.
+bool ha_atoll::checks_long_unique() const {
+  return locking() && active_index != MAX_KEY &&
+         table->key_info[active_index].algorithm == HA_KEY_ALG_LONG_HASH;
+}
+
 // All parts of a unique index, none of them NULL: there is one key to protect. Inserts lock the same key
-// (check_unique_entry), so who gets it has waited for them.
+// (check_unique_entry, or this for a hash), so who gets it has waited for them.
 Status ha_atoll::protect_unique_key(const std::string &key, size_t parts) {
   const ah::IndexLayout &index = layout_->index(active_index);
-  if (!protects_ranges() || !index.unique || parts != index.user_parts ||
-      layout_->entry_has_null(active_index, key))
+  const bool is_unique = (protects_ranges() && index.unique) || checks_long_unique();
+  if (!is_unique || parts != index.user_parts || layout_->entry_has_null(active_index, key))
     return Status::Ok();
   const Status status = lock_row(key, lock_, nullptr);
   // SKIP LOCKED: the range is protected as any other.
@@ -65,7 +72,7 @@ Status ha_atoll::protect_unique_key(const std::string &key, size_t parts) {
 // becomes one on the range of this key, which keeps inserts away only. Where ranges are not protected nothing
 // stays. A range that is not free (of big prepared transactions only the bounds are known) is not waited for.
 void ha_atoll::leave_absent_key(const std::string &key) {
-  if (is_temporary()) return;
+  if (is_temporary() || checks_long_unique()) return;
   if (protects_ranges()) {
     const std::string end = atoll::codec::key_after_prefix(key);
     if (!transaction()->lock_range(layout_->family(), key, end, true).entry.empty()) return;

@@ -144,20 +144,34 @@ Status ha_atoll::check_unique(const uchar *record, const std::string &primary_ke
   return Status::Ok();
 }
 
-// No entry may start with `start`, the user's parts of unique index `index`.
+// No entry may start with `start`, the user's parts of unique index `index`. The row of one that does is
+// locked before it counts: its transaction may be removing it, which this one cannot see.
 Status ha_atoll::check_unique_entry(size_t index, const std::string &start) {
   ATOLL_RETURN_IF_ERROR(lock_row(start, ah::RowLock::kExclusive, nullptr));
+  std::string locked, entry, primary_key;
+  for (;;) {
+    ATOLL_RETURN_IF_ERROR(find_unique_entry(start, &entry));
+    if (entry.empty()) return Status::Ok();
+    if (entry == locked) break;
+    ATOLL_RETURN_IF_ERROR(layout_->primary_of_entry(index, entry, &primary_key));
+    ATOLL_RETURN_IF_ERROR(lock_row(primary_key, ah::RowLock::kShared, nullptr));
+    locked = entry;
+  }
+  session_->duplicate_index = static_cast<uint>(index);
+  return Status(Code::kDuplicate, "");
+}
+
+// *entry: the newest entry that starts with `start`; empty if there is none.
+Status ha_atoll::find_unique_entry(const std::string &start, std::string *entry) {
   txn::ScanOptions options;
   options.lower = start;
   options.upper = atoll::codec::key_after_prefix(start);
   options.unique_start = true;
-  std::unique_ptr<rocksdb::Iterator> it =
+  const std::unique_ptr<rocksdb::Iterator> it =
       transaction()->scan(layout_->family(), txn::ReadAt::kLatest, options);
   it->Seek(start);
-  if (it->Valid()) {
-    session_->duplicate_index = static_cast<uint>(index);
-    return Status(Code::kDuplicate, "");
-  }
+  entry->clear();
+  if (it->Valid()) entry->assign(it->key().data(), it->key().size());
   return atoll::lsm::from_rocksdb(it->status());
 }
 

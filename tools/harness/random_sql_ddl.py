@@ -56,7 +56,7 @@ class Definitions:
     def add_column(self, table: Table) -> Change:
         column = None
         if self.rng.random() < 0.25:
-            column = schema.random_generated(self.rng, self.names, table.columns)
+            column = schema.random_generated(self.rng, self.names, table)
         column = column or schema.random_column(self.rng, self.names)
         if column.type.sql == "JSON":  # InnoDB checks old rows only where its ADD COLUMN has to copy them
             column.null = True

@@ -1,0 +1,188 @@
+"""Goal:   whatever several sessions write at once, at whatever isolation level, all indexes of a table stay one with
+        its rows, for every snapshot and at the end; unique keys stay unique.
+Method: seeded rounds of random tables and random transactions in some threads; within a snapshot the same question is
+        put by every index and by none; at the end of a round too, and CHECK TABLE EXTENDED looks at everything.
+
+The order in which the threads meet is not the seed's. ATOLL_SESSIONS_SECONDS says how long, ATOLL_SESSIONS_SEED gives
+another seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+import time
+from dataclasses import dataclass
+
+import pymysql
+from harness import random_sql_dml as dml
+from harness.random_sql_schema import Names, Table, random_index, random_table
+from harness.server import Server
+
+SECONDS = float(os.environ.get("ATOLL_SESSIONS_SECONDS", "60"))
+SEED = int(os.environ.get("ATOLL_SESSIONS_SEED", str(random.randrange(1 << 30))))
+SESSIONS = 4
+TRANSACTIONS = 30  # of a session in a round
+LEVELS = ("READ COMMITTED", "REPEATABLE READ", "REPEATABLE READ", "SERIALIZABLE")
+# Engine errors that no statement of these may have: a row or an entry was not where it must be.
+BAD_ERRORS = {1030, 1032, 1033, 1034, 1194, 1296, 1815, 2006, 2013}
+
+
+@dataclass
+class Wrong(Exception):
+    """What must not be."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class Session(threading.Thread):
+    """Runs random transactions on the tables. `wrong`: what it saw that must not be."""
+
+    def __init__(self, server: Server, tables: list[Table], seed: str):
+        super().__init__()
+        self.wrong = ""
+        self.questions = 0
+        self._tables = tables
+        self._dice = random.Random(seed)
+        self._connection = connect(server)
+
+    def run(self) -> None:
+        try:
+            with contextlib.closing(self._connection):
+                for _ in range(TRANSACTIONS):
+                    self._transaction()
+        except Wrong as wrong:
+            self.wrong = str(wrong)
+
+    def _transaction(self) -> None:
+        level = self._dice.choice(LEVELS)
+        self._ask(f"SET TRANSACTION ISOLATION LEVEL {level}")
+        self._ask("START TRANSACTION")
+        for _ in range(self._dice.randrange(1, 7)):
+            table = self._dice.choice(self._tables)
+            if self._dice.random() < 0.3:
+                # A deadlock ends the transaction, and its snapshot.
+                if level == "REPEATABLE READ" and ask(self._connection, "SELECT @@in_transaction") == [
+                    (b"1",)
+                ]:
+                    self.questions += compare_indexes(self._connection, self._dice, table)
+            elif (step := self._write(table)) is not None:
+                self._ask(step.sql)
+        self._ask("COMMIT" if self._dice.random() < 0.8 else "ROLLBACK")
+
+    def _write(self, table: Table) -> dml.Step | None:
+        choice = self._dice.random()
+        if choice < 0.45:
+            return dml.insert(self._dice, table)
+        if choice < 0.8:
+            return dml.update(self._dice, table, table)
+        return dml.delete(self._dice, table, table)
+
+    def _ask(self, sql: str) -> None:
+        """Runs a statement that may fail: values out of range, duplicates, deadlocks."""
+        with contextlib.suppress(pymysql.Error):
+            ask(self._connection, sql)
+
+
+def connect(server: Server) -> pymysql.Connection:
+    connection = pymysql.connect(unix_socket=str(server.socket), user="root", database="d", charset="utf8mb4",
+                                 autocommit=True, conv={}, use_unicode=False, read_timeout=120)  # fmt: skip
+    ask(connection, "SET atoll_lock_wait_timeout = 2")
+    return connection
+
+
+def ask(connection: pymysql.Connection, sql: str) -> list[tuple]:
+    """Returns the rows. Errors: Wrong if the engine says what it must never say; others as they are."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+    except pymysql.Error as error:
+        if error.args[0] in BAD_ERRORS:
+            raise Wrong(f"{sql}\n  {error}") from error
+        raise
+
+
+def compare_indexes(connection: pymysql.Connection, dice: random.Random, table: Table) -> int:
+    """Puts one question by every index. Returns how often. Errors: Wrong when the answers differ."""
+    answers: dict[str, list[str]] = {}
+    for step in dml.by_every_index(dice, table):
+        with contextlib.suppress(pymysql.Error):
+            answers[step.sql] = sorted(map(repr, ask(connection, step.sql)))
+    different = list({tuple(rows): sql for sql, rows in answers.items()}.items())
+    if len(different) > 1:
+        shown = "\n".join(f"  {sql}\n    {rows}" for rows, sql in different)
+        raise Wrong(f"the indexes of {table.name} disagree:\n{shown}")
+    return len(answers)
+
+
+def look_for_duplicates(connection: pymysql.Connection, table: Table) -> None:
+    """Errors: Wrong when two rows have the same unique key."""
+    for index in table.indexes:
+        if not index.unique or not index.whole:
+            continue
+        columns = ", ".join(index.columns)
+        given = " AND ".join(f"{name} IS NOT NULL" for name in index.columns)
+        query = f"SELECT {columns}, COUNT(*) FROM {table.name} WHERE {given} GROUP BY {columns} HAVING COUNT(*) > 1"
+        if found := ask(connection, query):
+            raise Wrong(f"{index.definition()} of {table.name} has duplicates: {found}")
+
+
+def make_tables(connection: pymysql.Connection, dice: random.Random) -> list[Table]:
+    """Makes up to two tables with at least one secondary index and some rows."""
+    names = Names()
+    tables = []
+    for _ in range(8):
+        table = random_table(dice, names)
+        table.versioned = False  # needs the clock to go on
+        if index := random_index(dice, names, table):
+            table.indexes.append(index)
+        with contextlib.suppress(pymysql.Error):
+            ask(connection, table.create().replace("{E}", "ATOLL").replace("{C}", ""))
+            tables.append(table)
+            for _ in range(3):
+                with contextlib.suppress(pymysql.Error):
+                    ask(connection, dml.insert(dice, table).sql)
+        if len(tables) == 2:
+            break
+    return tables
+
+
+def play(server: Server, seed: str) -> int:
+    """One round. Returns the number of questions answered. Errors: Wrong."""
+    dice = random.Random(seed)
+    server.run("DROP DATABASE IF EXISTS d", "CREATE DATABASE d")
+    with contextlib.closing(connect(server)) as connection:
+        tables = make_tables(connection, dice)
+        definitions = "\n".join(table.create() for table in tables)
+        sessions = [Session(server, tables, f"{seed}-{number}") for number in range(SESSIONS)]
+        for session in sessions:
+            session.start()
+        for session in sessions:
+            session.join()
+        if seen := next((session.wrong for session in sessions if session.wrong), ""):
+            raise Wrong(f"{definitions}\n{seen}")
+        for table in tables:
+            compare_indexes(connection, dice, table)
+            look_for_duplicates(connection, table)
+            answers = ask(connection, f"CHECK TABLE {table.name} EXTENDED")
+            if complaints := [row for row in answers if row[3] != b"OK"]:
+                raise Wrong(f"{definitions}\n" + "\n".join(map(str, complaints)))
+    return sum(session.questions for session in sessions)
+
+
+def test_indexes_agree_with_rows_whatever_sessions_do_at_once(lab):
+    print(f"seed {SEED}, {SECONDS} seconds")
+    server = lab.server().start()
+    deadline = time.monotonic() + SECONDS
+    rounds = questions = 0
+    while time.monotonic() < deadline:
+        questions += play(server, f"{SEED}-{rounds}")
+        rounds += 1
+    print(f"{rounds} rounds, {questions} questions")
+    assert questions > 100, "too few questions to prove anything"
