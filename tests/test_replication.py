@@ -256,6 +256,45 @@ def test_a_snapshot_shows_the_binary_log_up_to_its_place(lab):
         assert (atoll, inno) == (expected["atoll"], expected["inno"]), f"at {place}"
 
 
+# ---- syncs of a replica's log -----------------------------------------------------------------------
+
+APPLIED = 2000  # transactions of one row
+
+
+def syncs_of_applying(lab, **replica_options) -> int:
+    """Returns the syncs of the log with which a replica, whose position is in ATOLL, applies APPLIED transactions."""
+    primary, replica = primary_and_replica(lab, **replica_options)
+    if not replica_options:
+        replica.run("ALTER TABLE mysql.gtid_slave_pos ENGINE=ATOLL")
+    connection = primary.connect("d")
+    with contextlib.closing(connection), connection.cursor() as cursor:
+        for step in range(APPLIED):
+            cursor.execute(f"INSERT INTO history VALUES (0, {step})")
+    before = replica.counter("Atoll_wal_syncs")
+    connect(primary, replica)
+    wait_for_replica(primary, replica, 60)
+    syncs = replica.counter("Atoll_wal_syncs") - before
+    print(f"{APPLIED} transactions, {syncs} syncs")
+    replica.kill()
+    replica.start()
+    wait_for_replica(primary, replica, 60)
+    expect_equal(primary, replica)
+    return syncs
+
+
+def test_workers_share_the_syncs_of_the_log(lab):
+    """Each commit lets the next one go on before it waits for the sync: what comes meanwhile shares one sync. No worker
+    begins another transaction before that sync.
+    """
+    syncs = syncs_of_applying(lab)
+    assert APPLIED // PARALLEL["slave_parallel_threads"] < syncs < APPLIED * 3 // 4
+
+
+def test_a_position_in_another_engine_waits_for_the_sync(lab):
+    """InnoDB could have the position behind a commit of ATOLL on disk before that commit is."""
+    assert syncs_of_applying(lab, gtid_pos_auto_engines="ATOLL") >= APPLIED
+
+
 # ---- kill -9 of a replica -------------------------------------------------------------------------
 
 KILLS = 3

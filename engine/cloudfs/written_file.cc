@@ -90,12 +90,31 @@ IOStatus LogWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
 
 // ---- WalWriter -----------------------------------------------------------------------------------
 
+namespace {
+
+// What a failed sync has left on disk is not known, and others may have seen commits that are part of it.
+// Neither a retry nor more space makes it known: only what the next start finds.
+IOStatus final_failure(const IOStatus &status) {
+  if (status.ok() || status.subcode() == IOStatus::SubCode::kIOFenced) return status;
+  return IOStatus::IOError("syncing the log failed; restart the server: " + status.ToString());
+}
+
+}  // namespace
+
 WalWriter::WalWriter(std::unique_ptr<FSWritableFile> file, atoll_store *store, uint64_t number)
     : LogWriter(std::move(file), store, number) {
   atoll_store_wal_created(store, number);
 }
 
 WalWriter::~WalWriter() { note_closed(); }
+
+IOStatus WalWriter::Sync(const IOOptions &options, IODebugContext *debug) {
+  return final_failure(LogWriter::Sync(options, debug));
+}
+
+IOStatus WalWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
+  return final_failure(LogWriter::Fsync(options, debug));
+}
 
 IOStatus WalWriter::Close(const IOOptions &options, IODebugContext *debug) {
   IOStatus status = LogWriter::Close(options, debug);

@@ -78,6 +78,9 @@ class WalWriter final : public LogWriter {
  public:
   WalWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number);
   ~WalWriter() override;
+  // A failure is final: RocksDB refuses all writes from then on and does not resume by itself.
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus Fsync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus Close(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
 
  private:

@@ -100,6 +100,7 @@ Status Session::prepare(const std::string &xid) {
   if (has_statement_savepoint_) transaction_->release_savepoint(statement_savepoint_);
   has_statement_savepoint_ = false;
   ATOLL_RETURN_IF_ERROR(write_auto_increments());
+  two_phase_.begin();
   return transaction_->prepare(xid, plugin::flush_at_commit());
 }
 
@@ -109,19 +110,20 @@ void Session::commit_ordered() {
   committed_in_order_ = true;
 }
 
-Status Session::commit(uint64_t *position) {
+Status Session::commit(bool sync_later, Left *left) {
   if (!transaction_) return Status::Ok();
-  if (committed_in_order_) return finish(ordered_outcome_, position);
+  if (committed_in_order_) return finish(ordered_outcome_, left);
   const bool sync = plugin::flush_at_commit();
-  if (transaction_->is_prepared()) return finish(transaction_->commit_prepared(sync), position);
+  if (transaction_->is_prepared()) return finish(transaction_->commit_prepared(sync), left);
   Status status = write_auto_increments();
-  if (status.ok()) status = transaction_->commit(sync);
-  return finish(status, position);
+  left->sync = sync && sync_later && transaction_->has_writes(lsm::Side::kMain);
+  if (status.ok()) status = transaction_->commit(sync && !left->sync);
+  return finish(status, left);
 }
 
 // Whatever the outcome, the transaction is over.
-Status Session::finish(const Status &outcome, uint64_t *position) {
-  *position = transaction_->commit_position();
+Status Session::finish(const Status &outcome, Left *left) {
+  left->position = transaction_->commit_position();
   if (!outcome.ok())
     spoil_online_builds(
         "a transaction that changed the table could not be committed while the index was built; repeat the "
@@ -153,6 +155,7 @@ void Session::reset() {
   has_statement_savepoint_ = false;
   committed_in_order_ = false;
   ordered_outcome_ = Status::Ok();
+  two_phase_.end();
   auto_increments_.clear();
   online_builds_.clear();
 }

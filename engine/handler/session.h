@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "handler/commit_order.h"
 #include "txn/transaction.h"
 
 class THD;
@@ -45,11 +46,15 @@ class Session {
   // Statement ends inside a transaction.
   void end_statement();
   Status rollback_statement();
-  // Transaction ends. `position`, when not 0, is what plugin::after_commit() waits for; that is the caller's
-  // part.
+  // Transaction ends. What is left of a commit is the caller's part.
+  struct Left {
+    bool sync = false;      // Database::sync_wal()
+    uint64_t position = 0;  // when not 0, what plugin::after_commit() waits for
+  };
   Status prepare(const std::string &xid);
   void commit_ordered();
-  Status commit(uint64_t *position);
+  // `sync_later`: the sync of the log that the commit needs may be left.
+  Status commit(bool sync_later, Left *left);
   void rollback();
   // Gives a prepared (XA) transaction away: it outlives the connection.
   void detach();
@@ -78,7 +83,7 @@ class Session {
   unsigned duplicate_index = ~0U;
 
  private:
-  Status finish(const Status &outcome, uint64_t *position);
+  Status finish(const Status &outcome, Left *left);
   void spoil_online_builds(const char *reason);
   Status write_auto_increments();
   void reset();
@@ -91,6 +96,7 @@ class Session {
   size_t statement_savepoint_ = 0;
   bool committed_in_order_ = false;
   Status ordered_outcome_;
+  TwoPhaseCommit two_phase_;
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<OnlineBuild>> online_builds_;
 };

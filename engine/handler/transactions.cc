@@ -2,7 +2,8 @@
 //
 // Two-phase commit (with the binary log, or another engine): prepare() makes the batch durable, then the
 // server orders commits and calls commit_ordered(), which only makes it visible, then commit(), which waits
-// for the bucket when atoll_durability asks so. One-phase: commit() does it all.
+// for the bucket when atoll_durability asks so. One-phase: commit() does it all (commit_order.h: so
+// that workers of a replica share syncs).
 #include "handler/server.h"
 
 #include <log.h>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "handler/commit_order.h"
 #include "handler/coordinator_log.h"
 #include "handler/error_map.h"
 #include "handler/handlerton.h"
@@ -57,6 +59,11 @@ bool xid_from_bytes(const std::string &bytes, XID *xid) {
   return true;
 }
 
+Status sync_log(Session::Left *left) {
+  if (!std::exchange(left->sync, false)) return Status::Ok();
+  return plugin::instance()->database->sync_wal();
+}
+
 int commit(handlerton *, THD *thd, bool all) {
   Session *session = Session::of(thd, false);
   if (session == nullptr || !session->has_transaction()) return 0;
@@ -64,13 +71,16 @@ int commit(handlerton *, THD *thd, bool all) {
     session->end_statement();
     return 0;
   }
-  uint64_t position = 0;
-  Status status = session->commit(&position);
+  Session::Left left;
+  Status status = session->commit(next_commits_are_ours(thd), &left);
+  if (status.ok() && TwoPhaseCommit::is_under_way()) status = sync_log(&left);
   // Whoever waits for this commit before its own may go on once this one is visible and its locks are gone;
-  // not before, or it could become visible first. The bucket is waited for afterwards, by all of them
-  // together. After a failure the server itself tells those who wait.
+  // not before, or it could become visible first. Disk and bucket are waited for afterwards, by all of them
+  // together. After a failure the server itself tells those who wait; when it is the sync that fails, no
+  // commit behind this one succeeds.
   if (status.ok()) thd_wakeup_subsequent_commits(thd, 0);
-  if (status.ok() && position != 0) status = plugin::after_commit(position);
+  if (status.ok()) status = sync_log(&left);
+  if (status.ok() && left.position != 0) status = plugin::after_commit(left.position);
   if (status.ok()) return 0;
   report(thd, status);
   my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());

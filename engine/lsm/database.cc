@@ -47,7 +47,8 @@ DatabaseImpl::DatabaseImpl(const DatabaseOptions &options)
     : options_(options),
       parts_(make_shared_parts(options)),
       errors_(std::make_shared<ErrorWatch>(options.log)),
-      compactions_(std::make_shared<CompactionLog>()) {}
+      compactions_(std::make_shared<CompactionLog>()),
+      wal_sync_([this] { return from_rocksdb(main_->SyncWAL()); }) {}
 
 DatabaseImpl::~DatabaseImpl() { close(); }
 
@@ -252,11 +253,6 @@ Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
 }
 
 // ---- maintenance ---------------------------------------------------------------------------------
-
-Status DatabaseImpl::sync_wal() {
-  wal_syncs_.fetch_add(1, std::memory_order_relaxed);
-  return from_rocksdb(main_->SyncWAL());
-}
 
 Status DatabaseImpl::flush(Family *family) {
   rocksdb::FlushOptions options;

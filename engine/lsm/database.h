@@ -164,6 +164,8 @@ class Database {
   virtual std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                          size_t pieces) = 0;
 
+  // All that was written before the call is on local disk after it; calls at the same time share a sync.
+  // After one that failed nothing is written any more until the database is opened again.
   virtual Status sync_wal() = 0;
   virtual Status flush(Family *family) = 0;  // nullptr: all
   virtual Status compact(Family *family, std::string_view begin, std::string_view end) = 0;

@@ -12,6 +12,7 @@
 #include "lsm/database.h"
 #include "lsm/error_watch.h"
 #include "lsm/families.h"
+#include "lsm/group_sync.h"
 #include "lsm/idle_flush.h"
 #include "lsm/options.h"
 #include "lsm/range_reclaim.h"
@@ -49,7 +50,7 @@ class DatabaseImpl final : public Database {
   std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                  size_t pieces) override;
 
-  Status sync_wal() override;
+  Status sync_wal() override { return wal_sync_.wait(); }
   Status flush(Family *family) override;
   Status compact(Family *family, std::string_view begin, std::string_view end) override;
   Status verify_files(Family *family, std::string_view begin, std::string_view end,
@@ -91,7 +92,7 @@ class DatabaseImpl final : public Database {
   Family *shared_ = nullptr;
   std::shared_mutex commit_gate_;
   std::atomic<uint64_t> next_bulk_id_{1};
-  std::atomic<uint64_t> wal_syncs_{0};
+  GroupSync wal_sync_;
 };
 
 }  // namespace atoll::lsm
