@@ -2,6 +2,7 @@
 #include <rocksdb/metadata.h>
 #include <rocksdb/statistics.h>
 
+#include <map>
 #include <unordered_map>
 
 #include "lsm/database_impl.h"
@@ -19,6 +20,24 @@ uint64_t aggregated(rocksdb::DB *db, const std::string &name) {
 uint64_t property(rocksdb::DB *db, const std::string &name) {
   uint64_t value = 0;
   return db->GetIntProperty(name, &value) ? value : 0;
+}
+
+// Files and bytes of each level, without a copy of the list of files. RocksDB leaves out levels that are
+// empty.
+void add_levels(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *family,
+                std::vector<std::pair<std::string, uint64_t>> *counters) {
+  std::map<std::string, std::string> levels;
+  db->GetMapProperty(family, Properties::kCFStats, &levels);
+  const auto number = [&levels](const std::string &name) -> uint64_t {
+    const auto found = levels.find(name);
+    return found == levels.end() ? 0 : static_cast<uint64_t>(std::stod(found->second));
+  };
+  for (int level = 0; level < db->NumberLevels(family); ++level) {
+    const std::string of_level = "compaction.L" + std::to_string(level);
+    const std::string suffix = "_level_" + std::to_string(level);
+    counters->emplace_back("shared_family_files" + suffix, number(of_level + ".NumFiles"));
+    counters->emplace_back("shared_family_bytes" + suffix, number(of_level + ".SizeBytes"));
+  }
 }
 
 }  // namespace
@@ -55,13 +74,7 @@ std::vector<std::pair<std::string, uint64_t>> DatabaseImpl::counters() {
       {"compactions_done", compactions_done},
       {"compactions_failed", compactions_failed},
   };
-  rocksdb::ColumnFamilyMetaData shared;
-  base(Side::kMain)->GetColumnFamilyMetaData(shared_->handle(), &shared);
-  for (const rocksdb::LevelMetaData &level : shared.levels) {
-    const std::string suffix = "_level_" + std::to_string(level.level);
-    counters.emplace_back("shared_family_files" + suffix, level.files.size());
-    counters.emplace_back("shared_family_bytes" + suffix, level.size);
-  }
+  add_levels(main, shared_->handle(), &counters);
   return counters;
 }
 

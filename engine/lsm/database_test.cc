@@ -3,6 +3,7 @@
 // Method: a real RocksDB over the fake object layer; tables are removed from local disk behind its back.
 #include <algorithm>
 #include <fstream>
+#include <map>
 
 #include "lsm/options.h"
 #include "lsm/test_database.h"
@@ -240,6 +241,36 @@ TEST(DatabaseTest, temporary_rows_touch_neither_wal_nor_bucket_and_are_gone_at_r
   EXPECT_EQ(database.store()->recorded().size(), before);
   ASSERT_ATOLL_OK(database.reopen());
   EXPECT_EQ(database.get(database->temp_family(), "k"), "");
+}
+
+// The numbers are RocksDB's; here only that they are found under the names it gives them.
+TEST(DatabaseTest, counters_have_the_levels_of_the_shared_family) {
+  TestDatabase database(false);
+  ASSERT_ATOLL_OK(database.open());
+  rocksdb::ColumnFamilyHandle *const shared = database->shared_family()->handle();
+  const auto add_file = [&](uint64_t row) {
+    ASSERT_ATOLL_OK(database.put(database->shared_family(), test_key(row), std::string(10000, 'v')));
+    ASSERT_ATOLL_OK(database->flush(database->shared_family()));
+  };
+  const auto expect_levels = [&](size_t files) {
+    rocksdb::ColumnFamilyMetaData expected;
+    database->db(Side::kMain)->GetColumnFamilyMetaData(shared, &expected);
+    const auto counters = database->counters();
+    const std::map<std::string, uint64_t> found(counters.begin(), counters.end());
+    EXPECT_EQ(expected.file_count, files);
+    for (const rocksdb::LevelMetaData &level : expected.levels) {
+      const std::string suffix = "_level_" + std::to_string(level.level);
+      EXPECT_EQ(found.at("shared_family_files" + suffix), level.files.size()) << suffix;
+      EXPECT_EQ(found.at("shared_family_bytes" + suffix), level.size) << suffix;
+    }
+  };
+  expect_levels(0);
+  for (uint64_t row = 0; row < 2; ++row) add_file(row);
+  expect_levels(2);
+  ASSERT_ATOLL_OK(database->compact(database->shared_family(), "", ""));
+  expect_levels(1);
+  add_file(2);
+  expect_levels(2);
 }
 
 TEST(FamilyNameTest, names_round_trip_and_others_are_refused) {
