@@ -171,7 +171,8 @@ class Database {
   virtual Status compact(Family *family, std::string_view begin, std::string_view end) = 0;
   // Reads all table files with keys in [begin, end), past the block cache, and compares every block with its
   // checksum. Where from: as any read, the local file, else cached parts, else the bucket. `is_cancelled` is
-  // asked before each file. Errors: kCorruption (names file and offset), kUnavailable, kInterrupted.
+  // asked before each read, of 2 MiB at most. It stays true. Errors: kCorruption (names file and offset),
+  // kUnavailable, kInterrupted.
   virtual Status verify_files(Family *family, std::string_view begin, std::string_view end,
                               const std::function<bool()> &is_cancelled) = 0;
   // The last background error, kOk if none. RocksDB resumes by itself after kNoSpace and kUnavailable.

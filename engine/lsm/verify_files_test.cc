@@ -1,7 +1,8 @@
 // Goal:   verify_files() finds a damaged byte whatever the block cache holds, looks at the range's files
 // only,
 //         and takes no file that a compaction removed for a damaged one.
-// Method: a flipped byte; a compaction between two files; a KILL.
+// Method: a flipped byte; a compaction between two files; a KILL before and within a file.
+#include <algorithm>
 #include <fstream>
 
 #include "lsm/test_database.h"
@@ -71,6 +72,26 @@ TEST_F(VerifyFilesTest, a_file_that_a_compaction_removed_is_no_damage) {
 TEST_F(VerifyFilesTest, it_ends_when_it_is_cancelled) {
   write_file(1);
   EXPECT_EQ(verify(1, [] { return true; }).code(), Code::kInterrupted);
+}
+
+TEST_F(VerifyFilesTest, it_ends_within_a_file) {
+  constexpr int kReads = 8;
+  const std::string value(64 << 10, 'v');
+  for (uint64_t i = 0; i < kReads * 32; ++i)  // 2 MiB each
+    ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 1), value));
+  ASSERT_ATOLL_OK(database_->flush(family_));
+  const std::vector<TableFile> files = database_->table_files();
+  ASSERT_EQ(std::count_if(files.begin(), files.end(),
+                          [&](const TableFile &file) { return file.family_id == family_->id(); }),
+            1);
+  int asked = 0;
+  ASSERT_ATOLL_OK(verify(1, [&] { return ++asked, false; }));
+  EXPECT_GE(asked, kReads);
+  int left = asked / 2;
+  int asked_after = 0;
+  const Status status = verify(1, [&] { return left == 0 ? ++asked_after > 0 : left-- == 0; });
+  EXPECT_EQ(status.code(), Code::kInterrupted);
+  EXPECT_LE(asked_after, 2) << "it went on reading";
 }
 
 }  // namespace
