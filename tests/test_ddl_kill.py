@@ -36,7 +36,7 @@ OBJECT_BYTES_MAX = 2_000_000
 
 
 class BusyClient(threading.Thread):
-    """Writes one table, or builds its indexes and turns its primary key round, until the server dies."""
+    """Writes one table, or builds its indexes and turns, drops and adds its primary key, until the server dies."""
 
     def __init__(self, server: Server, seed: str, alters: bool):
         super().__init__(daemon=True)
@@ -59,26 +59,30 @@ class BusyClient(threading.Thread):
 
     @staticmethod
     def _execute(cursor, statement: str) -> None:
-        """Under a descending primary key, rows are locked in another order by UPDATE than by REPLACE."""
+        """Under a descending primary key, rows are locked in another order by UPDATE than by REPLACE. Whether there
+        is one to drop is not known."""
         try:
             cursor.execute(statement)
         except pymysql.Error as error:
-            if error.args[0] != ER.LOCK_DEADLOCK:
+            if error.args[0] not in (ER.LOCK_DEADLOCK, ER.CANT_DROP_FIELD_OR_KEY, ER.MULTIPLE_PRI_KEY):
                 raise
 
     def _alter(self) -> str:
+        primary_key = f"PRIMARY KEY (a {self._random.choice(['ASC', 'DESC'])})"
         return self._random.choice([
             "ALTER TABLE t DROP INDEX IF EXISTS k, ADD INDEX k (b, c), LOCK=NONE",
             "ALTER TABLE t DROP INDEX IF EXISTS u, ADD UNIQUE u (c, a), LOCK=NONE",
-            f"ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a {self._random.choice(['ASC', 'DESC'])}), LOCK=NONE",
+            f"ALTER TABLE t DROP PRIMARY KEY, ADD {primary_key}, LOCK=NONE",
+            "ALTER TABLE t DROP PRIMARY KEY, LOCK=NONE",
+            f"ALTER TABLE t ADD {primary_key}, LOCK=NONE",
         ])  # fmt: skip
 
     def _write(self) -> str:
         low = self._random.randrange(20000)
         return self._random.choice([
-            f"REPLACE INTO t SELECT seq, seq % 7, 'new' FROM mysql.seq_{low}_to_{low + 20}",
-            f"UPDATE t SET b = b + 1 WHERE a BETWEEN {low} AND {low + 10}",
-            f"DELETE FROM t WHERE a BETWEEN {low} AND {low + 5}",
+            f"REPLACE INTO t SELECT seq, seq % 7, 'new', seq FROM mysql.seq_{low}_to_{low + 20}",
+            f"UPDATE t SET b = b + 1 WHERE d BETWEEN {low} AND {low + 10}",
+            f"DELETE FROM t WHERE d BETWEEN {low} AND {low + 5}",
         ])  # fmt: skip
 
 
@@ -96,8 +100,9 @@ class DdlKillTest:
             ddl_load.create_database(self.server, database)
         self.server.run(
             "CREATE DATABASE busy",
-            "CREATE TABLE busy.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), KEY k (b)) ENGINE=ATOLL",
-            "INSERT INTO busy.t SELECT seq, seq % 100, 'old' FROM mysql.seq_1_to_20000",
+            # d is a, and keeps it unique when the primary key is gone.
+            "CREATE TABLE busy.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), d INT, KEY k (b), UNIQUE (d)) ENGINE=ATOLL",
+            "INSERT INTO busy.t SELECT seq, seq % 100, 'old', seq FROM mysql.seq_1_to_20000",
         )
 
     def round(self, index: int) -> None:

@@ -1,6 +1,6 @@
 // ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
 //
-// Indexes, or the whole table in the order of another primary key, are built while others write
+// Indexes, or the whole table under another primary key or none, are built while others write
 // (online_build.h) when the ALTER changes no column.
 //
 // Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
@@ -18,8 +18,9 @@
 #include "handler/handlerton.h"
 #include "handler/index_build.h"
 #include "handler/large_rows.h"
+#include "handler/online_claims.h"
 #include "handler/online_index_build.h"
-#include "handler/online_rekey.h"
+#include "handler/online_numbers.h"
 #include "handler/table_name.h"
 #include "plugin/instance.h"
 
@@ -44,13 +45,14 @@ class AlterContext final : public inplace_alter_handler_ctx {
     share->set_online_build(nullptr);
     online.reset();
   }
+  bool builds() const { return !altered.added_indexes.empty(); }
   static rocksdb::DB *main() { return atoll::plugin::instance()->database->db(atoll::lsm::Side::kMain); }
 
   ah::Share *share;
   catalog::TablePtr before;                  // what the catalog holds
   ah::AlteredDefinition altered;             // what it will hold after commit
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
-  std::vector<size_t> new_indexes;           // numbers in the layout
+  std::vector<size_t> new_indexes;           // numbers in the layout, where hidden ids have none
   std::optional<ah::RekeySource> rekey;      // the primary key changes
   const rocksdb::Snapshot *snapshot = nullptr;
   std::shared_ptr<ah::OnlineBuild> online;
@@ -86,6 +88,14 @@ ah::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) 
   const atoll::codec::KeyCodec claims(claims_ordinal, {}, 0);
   claims.append_start(before.def().prefix, &source.claims_start);
   return source;
+}
+
+// Nobody writes now; from now on it must be told of every change.
+std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, size_t record_bytes) {
+  if (!context.rekey) return std::make_shared<ah::OnlineIndexBuild>(context.layout, context.new_indexes);
+  if (context.layout->hidden_primary())
+    return std::make_shared<ah::OnlineNumbers>(context.layout, *context.rekey, record_bytes);
+  return std::make_shared<ah::OnlineClaims>(context.layout, *context.rekey, record_bytes);
 }
 
 // Adds the definition that names the new .frm: the table's, or that of the partitioned table.
@@ -140,11 +150,7 @@ Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online
   ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->update(building));
   context->snapshot = AlterContext::main()->GetSnapshot();
   if (!online) return Status::Ok();
-  if (context->rekey)
-    context->online =
-        std::make_shared<ah::OnlineRekey>(context->layout, *context->rekey, table_share->reclength);
-  else
-    context->online = std::make_shared<ah::OnlineIndexBuild>(context->layout, context->new_indexes);
+  context->online = online_build(*context, table_share->reclength);
   share_->set_online_build(context->online);
   return Status::Ok();
 }
@@ -161,7 +167,7 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   if (status.ok())
     status = Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
                            layout_->family(), &context->layout);
-  if (status.ok() && !context->altered.added_indexes.empty())
+  if (status.ok() && context->builds())
     status = begin_index_build(context, info->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK ||
                                             info->inplace_supported == HA_ALTER_INPLACE_COPY_NO_LOCK);
   return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
@@ -196,7 +202,7 @@ bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) 
 
 bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
-  if (context->new_indexes.empty()) return false;
+  if (!context->builds()) return false;
   ah::IndexBuild build(ha_thd(), context->layout, context->new_indexes, altered, context->snapshot,
                        context->rekey ? &*context->rekey : nullptr);
   Status status = build.run();
@@ -221,7 +227,7 @@ void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
 // rows that were there then.
 bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
   auto *context = static_cast<AlterContext *>(alter);
-  if (context->new_indexes.empty()) return false;
+  if (!context->builds()) return false;
   THD *thd = ha_thd();
   if (context->online) {
     const Status status = context->online->finish([thd] { return thd_killed(thd) == 0; });
@@ -243,7 +249,7 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   std::string frm = take_announced(layout_->def());
   if (!commit) {
     context->end_build();
-    if (!context->before || context->altered.added_indexes.empty()) return false;
+    if (!context->before || !context->builds()) return false;
     catalog::TableDef before = *context->before;
     before.next_ordinal = context->altered.def.next_ordinal;  // its keys may still be being removed
     const Status status = all->update(before);

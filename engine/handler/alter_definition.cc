@@ -90,7 +90,7 @@ void alter_indexes(const Alter_inplace_info *info, AlteredDefinition *out) {
 void rekey(const TABLE *altered, AlteredDefinition *out) {
   out->rekeyed = true;
   out->def.indexes.clear();
-  out->def.hidden_primary_key = false;
+  out->def.hidden_primary_key = altered->s->primary_key == MAX_KEY;
   define_indexes(altered, &out->def);
   out->claims_ordinal = out->def.next_ordinal++;
   for (const catalog::IndexDef &index : out->def.indexes) out->added_indexes.push_back(index.name);
@@ -114,7 +114,7 @@ void define_indexes(const TABLE *table, catalog::TableDef *def) {
 
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info) {
   const uint primary = altered->s->primary_key;
-  if (primary == MAX_KEY) return false;
+  if (primary == MAX_KEY) return !name_before.empty();
   if ((info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX)) != 0) return true;
   std::string expected(name_before);
   for (const Alter_inplace_info::Rename_key_pair &pair : info->rename_keys)

@@ -37,7 +37,7 @@ Status alter_definition(const catalog::TableDef &stored, const Layout &before, c
 // Gives the table the indexes of `table`, the primary one first, under ordinals that no other index had.
 void define_indexes(const TABLE *table, catalog::TableDef *def);
 
-// Does the ALTER give the table another primary key, other than none? `name_before`: of the one it has, may
+// Does the ALTER give the table another primary key, or take it away? `name_before`: of the one it has, may
 // be empty.
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info);
 

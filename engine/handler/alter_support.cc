@@ -1,6 +1,6 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
-//   in place  indexes are built from the rows, or all of the table in the order of another primary key.
+//   in place  indexes are built from the rows, or all of the table under another primary key or none.
 //             Others may write meanwhile (online_build.h), unless columns change in the same statement or
 //             what is built has an index on a virtual column
 //   copy      the server makes a new table and fills it (bulk_copy.h)
@@ -123,10 +123,7 @@ class Refusal {
   }
 
   const char *refuse_primary_key(const catalog::TableDef &def) const {
-    const std::string_view before = primary_name(table_);
-    if (altered_->s->primary_key == MAX_KEY)
-      return before.empty() ? nullptr : "rows need numbers instead of the primary key";
-    if (!ah::changes_primary_key(before, altered_, info_)) return nullptr;
+    if (!ah::changes_primary_key(primary_name(table_), altered_, info_)) return nullptr;
     if ((flags_ & (kColumns | kVirtualColumns)) != 0 || !same_records(table_, altered_))
       return "the primary key changes together with columns";
     if (has_long_unique(table_) || has_long_unique(altered_))

@@ -35,10 +35,21 @@ std::vector<Field *> IndexBuild::virtual_parts() const {
   return fields;
 }
 
+// Numbers are given in the order of the scan, which is that of the old keys.
+void IndexBuild::open_row_streams() {
+  if (layout_.hidden_primary()) {
+    rows_stream_ = load_->add_stream(true, nullptr, lsm::StreamKind::kKnown);
+    claims_stream_ = load_->add_stream(true, nullptr, lsm::StreamKind::kSought);
+  } else {
+    rows_stream_ = load_->add_stream(false, [](std::string_view key) { return key.size(); });
+    claims_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kKnown);
+  }
+}
+
 void IndexBuild::open_streams() {
+  if (rekey_ != nullptr) open_row_streams();
   for (const size_t i : indexes_) {
     if (is_primary(i)) {
-      rows_stream_ = load_->add_stream(false, [](std::string_view key) { return key.size(); });
       streams_.push_back(rows_stream_);
       continue;
     }
@@ -47,16 +58,18 @@ void IndexBuild::open_streams() {
       length = [this, i](std::string_view key) { return layout_.unique_length(i, key); };
     streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kKnown));
   }
-  if (rekey_ != nullptr) claims_stream_ = load_->add_stream(false, nullptr, lsm::StreamKind::kKnown);
 }
 
 // The row under its new key, and the claim to that key.
 Status IndexBuild::add_rekeyed(const uint8_t *record, std::string_view old_key) {
-  layout_.primary_key(record, 0, &primary_key_);
+  const bool numbered = layout_.hidden_primary();
+  layout_.primary_key(record, numbered ? ++numbered_rows_ : 0, &primary_key_);
   entry_value_.clear();
   layout_.row().pack(record, &entry_value_);
   ATOLL_RETURN_IF_ERROR(load_->add(rows_stream_, primary_key_, entry_value_));
-  return load_->add(claims_stream_, rekey_->claim(primary_key_, old_key), {});
+  if (!numbered) return load_->add(claims_stream_, rekey_->claim(primary_key_, old_key), {});
+  const std::string_view number = std::string_view(primary_key_).substr(codec::kKeyStartLength);
+  return load_->add(claims_stream_, rekey_->claim_to_number(old_key), number);
 }
 
 Status IndexBuild::add_row(std::string_view key, std::string_view row) {

@@ -1,5 +1,5 @@
-// Fills what an in-place ALTER builds, from a scan of all rows: new indexes, or the table in the order of
-// another primary key. External sort, sorted files, one ingestion.
+// Fills what an in-place ALTER builds, from a scan of all rows: new indexes, or the table under other row
+// keys. External sort, sorted files, one ingestion.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace atoll::handler {
 class IndexBuild {
  public:
   // `layout`: of the altered table. `indexes`: those to fill, by number in the layout. `snapshot`: the rows
-  // to fill them from; the caller releases it. `rekey`: set if the primary key changes, which is then among
-  // the indexes.
+  // to fill them from; the caller releases it. `rekey`: set if the primary key changes; the new one, if any,
+  // is then among the indexes.
   IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered,
              const rocksdb::Snapshot *snapshot, const RekeySource *rekey);
 
@@ -28,6 +28,7 @@ class IndexBuild {
 
  private:
   void open_streams();
+  void open_row_streams();
   Status scan();
   Status add_row(std::string_view key, std::string_view row);
   Status add_rekeyed(const uint8_t *record, std::string_view old_key);
@@ -45,8 +46,9 @@ class IndexBuild {
   std::vector<size_t> indexes_;
   std::unique_ptr<lsm::BulkLoad> load_;
   std::vector<size_t> streams_;               // of the load, by position in indexes_
-  size_t claims_stream_ = 0;                  // of the load, if the primary key changes
-  size_t rows_stream_ = 0;                    // likewise
+  size_t rows_stream_ = 0;                    // of the load, if the primary key changes
+  size_t claims_stream_ = 0;                  // likewise
+  uint64_t numbered_rows_ = 0;                // if it goes
   const std::vector<Field *> virtual_parts_;  // of the indexes; their values are computed in `altered`
   std::vector<uint8_t> record_;
   std::string entry_key_, entry_value_, primary_key_, large_row_;

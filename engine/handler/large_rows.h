@@ -45,7 +45,7 @@ class CutRow {
 // kInvalid if the columns of variable length have 4 GiB or more: what a packed row cannot hold.
 Status check_row_size(const codec::RowCodec &codec, const uint8_t *record);
 
-// Pieces stand under the primary key. While another one is built beside it, rows are stored whole.
+// Pieces stand under the primary key. While rows get another one or numbers, they are stored whole.
 inline constexpr char kPiecesHinderRekey[] =
     "rows larger than 4 MiB are stored in pieces under the primary key";
 

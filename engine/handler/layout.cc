@@ -31,6 +31,18 @@ uint64_t hidden_id_of(std::string_view eight_bytes) {
   return id;
 }
 
+Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id) {
+  const IndexLayout &rows = layout.primary_index();
+  const rocksdb::Slice lower(rows.start), upper(rows.end);
+  rocksdb::ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, layout.family()->handle()));
+  it->SeekToLast();
+  *id = it->Valid() ? hidden_id_of({it->key().data() + codec::kKeyStartLength, kHiddenIdLength}) : 0;
+  return lsm::from_rocksdb(it->status());
+}
+
 Status Layout::build(const TABLE *table, catalog::TablePtr def, lsm::Family *family,
                      std::shared_ptr<const Layout> *out) {
   const TABLE_SHARE *share = table->s;

@@ -95,4 +95,7 @@ uint64_t hidden_id_of(std::string_view eight_bytes);
 
 inline constexpr size_t kHiddenIdLength = 8;
 
+// The highest number of a row that is there, 0: none. What is not committed is not seen.
+Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id);
+
 }  // namespace atoll::handler

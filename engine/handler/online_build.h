@@ -1,5 +1,5 @@
 // What an ALTER builds from a table's rows while others write them (LOCK=NONE): indexes, or the whole table
-// in the order of another primary key.
+// under another primary key or none.
 //
 // The rows as they were when the build began are scanned, sorted and ingested by IndexBuild. What changed
 // since stands in a log and is replayed on top:

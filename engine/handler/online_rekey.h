@@ -1,14 +1,9 @@
-// The whole table in the order of another primary key, built while others write: rows and the entries of all
-// indexes, whose keys end with the primary key's.
+// The whole table under other row keys, built while others write: rows and the entries of all indexes, whose
+// keys end with the row's. Here is what its two kinds share: another primary key (online_claims.h), and
+// numbers instead of one (online_numbers.h).
 //
-// Two rows may want the same new key for a while, if one is about to change: writers keep to the old keys
-// only. So beside the new rows there is an index of *claims*, new key | old key, one for each row; it is
-// thrown away at the end. The log has the claims that come and go, with the rows. A replay first puts them
-// into effect and then settles each new key that was touched: it gets the row of its first claim, or
-// nothing. A key with two claims at the end is a duplicate.
-//
-// A claim of the scan has no row: as long as it stands, the row is stored as it was then. A logged claim has
-// one, because a transaction's log records can be seen shortly before its rows.
+// Writers know the old keys only. So beside the new rows there is an index of *claims*, which say whose a new
+// key is; it is thrown away at the end.
 #pragma once
 
 #include <memory>
@@ -23,37 +18,42 @@
 
 namespace atoll::handler {
 
-// Where an ALTER of the primary key takes the rows from, and where it keeps their claims.
+// Where such an ALTER takes the rows from, and where it keeps the claims.
 struct RekeySource {
   std::string rows_start, rows_end;  // keys of the rows in the old order
   std::string claims_start;          // every claim begins so
 
-  // `new_key`: of the row in its new order. `old_key`: in the old one.
+  // To a key: `new_key` is of the row in its new order, `old_key` in the old one. It has no value.
   std::string claim(std::string_view new_key, std::string_view old_key) const;
+  // To a number, which is the value.
+  std::string claim_to_number(std::string_view old_key) const;
 };
 
-class OnlineRekey final : public OnlineBuild {
+class OnlineRekey : public OnlineBuild {
  public:
-  // `record_bytes`: length of a record of the table. From now on log() must be called for every change.
-  OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, size_t record_bytes);
-
+  // Of an entry.
   void show_duplicate(uint8_t *record) override;
   // A row in pieces would have to be logged and moved with them.
   bool needs_whole_rows() const override { return true; }
 
- private:
-  // Of a logged change, `key` is the new key of a row and `value` its old one, with its length, and the row.
-  Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
-  Status apply(const std::vector<Change> &changes) override;
-  Status settle(const std::string &key, rocksdb::WriteBatch *batch);
-  Status find_claimed_row(const std::string &key, std::string *row);
-  Status read_scanned_row(const std::string &key, const std::string &old_key, std::string *row);
-  Status change_entries(const std::string &key, std::string_view row, bool put, rocksdb::WriteBatch *batch);
+ protected:
+  // `record_bytes`: length of a record of the table. From now on log() must be called for every change.
+  OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, size_t record_bytes);
+
+  // Adds to `batch` what makes `wanted` the row under `key`, with its entries. Empty: there is to be none.
+  Status settle(const std::string &key, std::string_view wanted, rocksdb::WriteBatch *batch);
+  // Writes what settle() has put together.
+  Status write_settled(rocksdb::WriteBatch *batch);
   Status get(const std::string &key, std::string *value) const;  // empty: there is none
+  void show_row(const std::string &key, uint8_t *record);
 
   const RekeySource source_;
   std::vector<uint8_t> record_;
-  std::vector<std::pair<size_t, std::string>> unique_starts_;  // of entries put by this apply(): index, start
+
+ private:
+  Status change_entries(const std::string &key, std::string_view row, bool put, rocksdb::WriteBatch *batch);
+
+  std::vector<std::pair<size_t, std::string>> unique_starts_;  // of entries not yet written: index, start
   std::string shown_row_;
 };
 

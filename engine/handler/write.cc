@@ -324,19 +324,9 @@ Status ha_atoll::next_hidden_id(uint64_t *id) {
   if (share_->next_hidden_id == 0) {
     std::lock_guard<std::mutex> guard(share_->hidden_id_mutex);
     if (share_->next_hidden_id == 0) {
-      const ah::IndexLayout &index = layout_->primary_index();
-      rocksdb::ReadOptions options;
-      const rocksdb::Slice lower(index.start), upper(index.end);
-      options.iterate_lower_bound = &lower;
-      options.iterate_upper_bound = &upper;
-      atoll::lsm::Family *family = layout_->family();
-      std::unique_ptr<rocksdb::Iterator> it(
-          atoll::plugin::instance()->database->db(family->side())->NewIterator(options, family->handle()));
-      it->SeekToLast();
-      ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(it->status()));
       uint64_t last = 0;
-      if (it->Valid())
-        last = ah::hidden_id_of({it->key().data() + atoll::codec::kKeyStartLength, ah::kHiddenIdLength});
+      ATOLL_RETURN_IF_ERROR(ah::last_hidden_id(
+          *layout_, atoll::plugin::instance()->database->db(layout_->family()->side()), &last));
       share_->next_hidden_id = last + 1;
     }
   }

@@ -38,6 +38,7 @@ class _Tables:
         self.t = table()
         self.u = (f"CREATE TABLE u {self.columns}", "INSERT INTO u VALUES (1, 1, 'u')")
         self.by_hash = table("PARTITION BY HASH (a) PARTITIONS 3")
+        self.by_key = table("PARTITION BY KEY (a) PARTITIONS 3")
         self.by_range = table(f"PARTITION BY RANGE (a) ({', '.join(ranges)})")
         self.in_subpartitions = table(
             f"PARTITION BY RANGE (a) SUBPARTITION BY HASH (a) SUBPARTITIONS 2 ({', '.join(ranges)})"
@@ -81,6 +82,8 @@ def _altered(engine: str, tables: _Tables) -> list[Walk]:
         "drop index": "DROP INDEX b",
         "replace index": "DROP INDEX b, ADD INDEX b (b, c)",
         "change primary key": "DROP PRIMARY KEY, ADD PRIMARY KEY (c)",
+        "drop primary key": "DROP PRIMARY KEY",
+        "drop primary key, add unique": "DROP PRIMARY KEY, ADD UNIQUE c (c)",
         "copy": "ADD COLUMN d INT DEFAULT 9, ALGORITHM=COPY",
         "rename and add column": "RENAME TO v, ADD COLUMN d INT DEFAULT 3",
         "to InnoDB": "ENGINE=InnoDB",
@@ -132,6 +135,8 @@ def _partitioned(tables: _Tables) -> list[Walk]:
             Walk(f"partitioned: {name}", by_hash, f"ALTER TABLE t {change}")
             for name, change in changes.items()
         ),
+        # Of a table partitioned by an expression, the server itself copies.
+        Walk("partitioned: drop primary key", tables.by_key, "ALTER TABLE t DROP PRIMARY KEY, LOCK=NONE"),
         # Nobody can say whether the new table is whole: the old one may stay aside.
         Walk(
             "partitioned: to InnoDB, not partitioned",
