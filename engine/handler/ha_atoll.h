@@ -246,6 +246,7 @@ class ha_atoll final : public handler {
                                   const std::string &old_primary_key, const std::string &primary_key);
   Status log_online(const uchar *old_record, const std::string &old_primary_key, const uchar *new_record,
                     const std::string &primary_key);
+  Status last_taken_id(uint64_t *id) const;
   Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);

@@ -5,6 +5,8 @@
 // otherwise an index scan at that snapshot would return the row twice.
 #include "handler/ha_atoll.h"
 
+#include <algorithm>
+
 #include "handler/bulk_copy.h"
 #include "handler/error_map.h"
 #include "handler/large_rows.h"
@@ -319,14 +321,29 @@ Status ha_atoll::remove_entries_of(std::string_view row, const std::string &prim
   return status;
 }
 
+// The highest id that a row has, or will have when its transaction commits: the share that counted them may
+// be gone while transactions go on (FLUSH TABLES), and a prepared one outlives the server.
+Status ha_atoll::last_taken_id(uint64_t *id) const {
+  const atoll::plugin::Instance *instance = atoll::plugin::instance();
+  atoll::lsm::Family *family = layout_->family();
+  std::string end;
+  if (family->side() == atoll::lsm::Side::kMain) {
+    const ah::IndexLayout &rows = layout_->primary_index();
+    end = instance->transactions->end_of_uncommitted(family, rows.start, rows.end);
+  }
+  ATOLL_RETURN_IF_ERROR(ah::last_hidden_id(*layout_, instance->database->db(family->side()), id));
+  if (end.size() >= atoll::codec::kKeyStartLength + ah::kHiddenIdLength)
+    *id = std::max(*id, ah::hidden_id_of(std::string_view(end).substr(atoll::codec::kKeyStartLength)));
+  return Status::Ok();
+}
+
 // The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
 Status ha_atoll::next_hidden_id(uint64_t *id) {
   if (share_->next_hidden_id == 0) {
     std::lock_guard<std::mutex> guard(share_->hidden_id_mutex);
     if (share_->next_hidden_id == 0) {
       uint64_t last = 0;
-      ATOLL_RETURN_IF_ERROR(ah::last_hidden_id(
-          *layout_, atoll::plugin::instance()->database->db(layout_->family()->side()), &last));
+      ATOLL_RETURN_IF_ERROR(last_taken_id(&last));
       share_->next_hidden_id = last + 1;
     }
   }

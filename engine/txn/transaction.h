@@ -158,6 +158,12 @@ class Manager {
   virtual std::string prepared_writer(lsm::Family *family, std::string_view lower,
                                       std::string_view upper) = 0;
 
+  // From which key of [lower, upper) on nobody has written what is not committed; `lower`: nobody has at all.
+  // Asked before the database is read, so that the two miss no write. Requires: both bounds in one index of
+  // main.
+  virtual std::string end_of_uncommitted(lsm::Family *family, std::string_view lower,
+                                         std::string_view upper) = 0;
+
   virtual std::vector<TransactionInfo> list() = 0;
 
   // What one transaction may write, in bytes of memory (about 110 per key more than its key and value); a

@@ -112,7 +112,7 @@ bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Fam
                                      std::string *lower, std::string *upper, bool forward,
                                      std::string *entry) {
   const uint64_t writers = activity_.of(family->id()).writers.load();
-  if (writers == 0 || (writers == 1 && self->is_writer_of(family))) return false;
+  if (writers == 0 || (writers == 1 && self != nullptr && self->is_writer_of(family))) return false;
   bool any = false;
   FoundWrite found;
   for (Registry &registry : registries_) {
@@ -125,6 +125,13 @@ bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Fam
     }
   }
   return any;
+}
+
+std::string ManagerImpl::end_of_uncommitted(lsm::Family *family, std::string_view lower,
+                                            std::string_view upper) {
+  std::string end(lower), last(upper), entry;
+  (void)find_foreign_write(nullptr, family, &end, &last, false, &entry);
+  return end;
 }
 
 std::string ManagerImpl::prepared_writer(lsm::Family *family, std::string_view lower,
