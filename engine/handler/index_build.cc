@@ -4,11 +4,16 @@
 #include <algorithm>
 
 #include "handler/large_rows.h"
-#include "handler/parallel_scan.h"
 #include "plugin/instance.h"
 #include "plugin/sysvars.h"
 
 namespace atoll::handler {
+namespace {
+
+// Each thread of the scan sorts entries of each index: no more threads than can do so in the memory there is.
+constexpr uint64_t kSortBytesMin = 1 << 20;
+
+}  // namespace
 
 IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes,
                        TABLE *altered, const rocksdb::Snapshot *snapshot, const RekeySource *rekey)
@@ -20,8 +25,7 @@ IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vect
       rekey_(rekey),
       database_(plugin::instance()->database.get()),
       indexes_(std::move(indexes)),
-      virtual_parts_(virtual_parts()),
-      record_(altered->s->reclength) {}
+      virtual_parts_(virtual_parts()) {}
 
 std::vector<Field *> IndexBuild::virtual_parts() const {
   std::vector<Field *> fields;
@@ -47,6 +51,7 @@ void IndexBuild::open_row_streams() {
 }
 
 void IndexBuild::open_streams() {
+  const size_t adders = encoders_.size();
   if (rekey_ != nullptr) open_row_streams();
   for (const size_t i : indexes_) {
     if (is_primary(i)) {
@@ -56,68 +61,103 @@ void IndexBuild::open_streams() {
     lsm::BulkLoad::UniqueLength length;
     if (layout_.index(i).unique)
       length = [this, i](std::string_view key) { return layout_.unique_length(i, key); };
-    streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kKnown));
+    streams_.push_back(load_->add_stream(false, length, lsm::StreamKind::kKnown, adders));
   }
 }
 
 // The row under its new key, and the claim to that key.
-Status IndexBuild::add_rekeyed(const uint8_t *record, std::string_view old_key) {
+Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   const bool numbered = layout_.hidden_primary();
-  layout_.primary_key(record, numbered ? ++numbered_rows_ : 0, &primary_key_);
-  entry_value_.clear();
-  layout_.row().pack(record, &entry_value_);
-  ATOLL_RETURN_IF_ERROR(load_->add(rows_stream_, primary_key_, entry_value_));
-  if (!numbered) return load_->add(claims_stream_, rekey_->claim(primary_key_, old_key), {});
-  const std::string_view number = std::string_view(primary_key_).substr(codec::kKeyStartLength);
+  std::string &key = encoder->primary_key;
+  layout_.primary_key(record, numbered ? ++numbered_rows_ : 0, &key);
+  encoder->entry_value.clear();
+  layout_.row().pack(record, &encoder->entry_value);
+  ATOLL_RETURN_IF_ERROR(load_->add(rows_stream_, key, encoder->entry_value));
+  if (!numbered) return load_->add(claims_stream_, rekey_->claim(key, old_key), {});
+  const std::string_view number = std::string_view(key).substr(codec::kKeyStartLength);
   return load_->add(claims_stream_, rekey_->claim_to_number(old_key), number);
 }
 
-Status IndexBuild::add_row(std::string_view key, std::string_view row) {
-  uint8_t *record = virtual_parts_.empty() ? record_.data() : altered_->record[0];
-  ATOLL_RETURN_IF_ERROR(whole_row_at(layout_, snapshot_, key, row, &large_row_, &row));
+Status IndexBuild::add_stored(Encoder *encoder, std::string_view key, std::string_view stored) {
+  if (!codec::is_large_row(stored)) return add_row(encoder, key, stored);
+  std::lock_guard<std::mutex> guard(large_row_mutex_);
+  std::string_view row;
+  ATOLL_RETURN_IF_ERROR(whole_row_at(layout_, snapshot_, key, stored, &large_row_, &row));
+  return add_row(encoder, key, row);
+}
+
+Status IndexBuild::add_row(Encoder *encoder, std::string_view key, std::string_view row) {
+  uint8_t *record = virtual_parts_.empty() ? encoder->record.data() : altered_->record[0];
   ATOLL_RETURN_IF_ERROR(layout_.row().unpack(row, nullptr, record));
   for (Field *field : virtual_parts_)
     if (altered_->update_virtual_field(field, false) != 0)
       return Status(Code::kInvalid, "an expression of a virtual column failed");
-  primary_key_.assign(key);
-  if (rekey_ != nullptr) ATOLL_RETURN_IF_ERROR(add_rekeyed(record, key));
+  encoder->primary_key.assign(key);
+  if (rekey_ != nullptr) ATOLL_RETURN_IF_ERROR(add_rekeyed(encoder, record, key));
   for (size_t i = 0; i < indexes_.size(); i++) {
     if (is_primary(indexes_[i])) continue;
     bool has_null = false;
-    layout_.secondary_entry(indexes_[i], record, primary_key_, &entry_key_, &entry_value_, &has_null);
-    ATOLL_RETURN_IF_ERROR(load_->add(streams_[i], entry_key_, entry_value_));
+    layout_.secondary_entry(indexes_[i], record, encoder->primary_key, &encoder->entry_key,
+                            &encoder->entry_value, &has_null);
+    ATOLL_RETURN_IF_ERROR(load_->add(streams_[i], encoder->entry_key, encoder->entry_value, encoder->adder));
   }
   return Status::Ok();
 }
 
-Status IndexBuild::scan() {
+ParallelScan::Request IndexBuild::all_rows() const {
   const IndexLayout &primary = layout_.primary_index();
-  const std::string &begin = rekey_ != nullptr ? rekey_->rows_start : primary.start;
-  const std::string &end_of_rows = rekey_ != nullptr ? rekey_->rows_end : primary.end;
   ParallelScan::Request request;
   request.db = database_->db(layout_.family()->side());
   request.family = layout_.family();
   request.snapshot = snapshot_;
-  request.begin = begin;
-  request.end = end_of_rows;
-  request.threads = std::max<size_t>(1, plugin::scan_threads(thd_));
-  request.splits = database_->split(layout_.family(), begin, end_of_rows, request.threads * 8);
+  request.begin = rekey_ != nullptr ? rekey_->rows_start : primary.start;
+  request.end = rekey_ != nullptr ? rekey_->rows_end : primary.end;
+  const uint64_t sorts_max = plugin::sort_memory_bytes() / kSortBytesMin;
+  request.threads = std::clamp<size_t>(sorts_max / std::max<size_t>(1, indexes_.size()), 1, plugin::scan_threads(thd_));
+  request.splits = database_->split(layout_.family(), request.begin, request.end, request.threads * 8);
   request.row = &layout_.row();
-  ParallelScan rows(std::move(request));
+  return request;
+}
+
+Status IndexBuild::scan_by_threads(ParallelScan *rows) {
+  for (bool end = false; !end;) {
+    ATOLL_RETURN_IF_ERROR(rows->wait(&end));
+    if (!end && thd_killed(thd_)) return Status(Code::kInterrupted, "");
+  }
+  return Status::Ok();
+}
+
+Status IndexBuild::scan_here(ParallelScan *rows) {
   for (uint64_t count = 1;; count++) {
     std::string_view key, row;
     bool end = false, waiting = false;
-    ATOLL_RETURN_IF_ERROR(rows.next(&key, &row, &end, &waiting));
+    ATOLL_RETURN_IF_ERROR(rows->next(&key, &row, &end, &waiting));
     if (end) return Status::Ok();
     if ((waiting || (count & 0xFFF) == 0) && thd_killed(thd_)) return Status(Code::kInterrupted, "");
-    if (!waiting) ATOLL_RETURN_IF_ERROR(add_row(key, row));
+    if (!waiting) ATOLL_RETURN_IF_ERROR(add_stored(encoders_.data(), key, row));
   }
+}
+
+Status IndexBuild::scan() {
+  ParallelScan::Request request = all_rows();
+  const bool by_threads = virtual_parts_.empty() && rekey_ == nullptr;
+  if (by_threads)
+    request.take = [this](size_t thread, std::string_view key, std::string_view stored) {
+      return add_stored(&encoders_[thread], key, stored);
+    };
+  encoders_ = std::vector<Encoder>(by_threads ? ParallelScan::thread_count(request) : 1);
+  for (size_t i = 0; i < encoders_.size(); i++) {
+    encoders_[i].adder = i;
+    encoders_[i].record.resize(altered_->s->reclength);
+  }
+  open_streams();
+  ParallelScan rows(std::move(request));
+  return by_threads ? scan_by_threads(&rows) : scan_here(&rows);
 }
 
 Status IndexBuild::run() {
   load_ = database_->bulk_load(layout_.family(), layout_.def().compression,
                                database_->sort_budget(plugin::sort_memory_bytes()));
-  open_streams();
   Status status = scan();
   if (status.ok()) {
     THD *thd = thd_;

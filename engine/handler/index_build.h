@@ -1,14 +1,19 @@
 // Fills what an in-place ALTER builds, from a scan of all rows: new indexes, or the table under other row
 // keys. External sort, sorted files, one ingestion.
+//
+// The threads of the scan make the entries of their rows, and sort them. They leave it to the caller's thread
+// where that needs the server's TABLE, for virtual columns, and where the primary key changes.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "handler/layout.h"
 #include "handler/online_rekey.h"
+#include "handler/parallel_scan.h"
 #include "handler/server.h"
 
 namespace atoll::handler {
@@ -27,11 +32,22 @@ class IndexBuild {
   size_t duplicate_index() const { return duplicate_index_; }
 
  private:
+  // What a thread that makes entries has for itself; it writes to it with every row.
+  struct alignas(64) Encoder {
+    size_t adder = 0;  // of the load's streams
+    std::vector<uint8_t> record;
+    std::string entry_key, entry_value, primary_key;
+  };
+
+  ParallelScan::Request all_rows() const;
   void open_streams();
   void open_row_streams();
   Status scan();
-  Status add_row(std::string_view key, std::string_view row);
-  Status add_rekeyed(const uint8_t *record, std::string_view old_key);
+  Status scan_here(ParallelScan *rows);
+  Status scan_by_threads(ParallelScan *rows);
+  Status add_stored(Encoder *encoder, std::string_view key, std::string_view stored);
+  Status add_row(Encoder *encoder, std::string_view key, std::string_view row);
+  Status add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key);
   bool is_primary(size_t index) const { return static_cast<int>(index) == layout_.primary(); }
   std::vector<Field *> virtual_parts() const;
   void show_duplicate();
@@ -50,8 +66,9 @@ class IndexBuild {
   size_t claims_stream_ = 0;                  // likewise
   uint64_t numbered_rows_ = 0;                // if it goes
   const std::vector<Field *> virtual_parts_;  // of the indexes; their values are computed in `altered`
-  std::vector<uint8_t> record_;
-  std::string entry_key_, entry_value_, primary_key_, large_row_;
+  std::vector<Encoder> encoders_;
+  std::mutex large_row_mutex_;
+  std::string large_row_;  // one at a time, however many threads there are
   size_t duplicate_index_ = MAX_KEY;
 };
 

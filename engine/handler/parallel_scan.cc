@@ -6,6 +6,11 @@
 #include "codec/large_row.h"
 
 namespace atoll::handler {
+namespace {
+
+constexpr auto kWaitMax = std::chrono::milliseconds(100);
+
+}  // namespace
 
 ParallelScan::ParallelScan(Request request) : request_(std::move(request)) {
   std::string begin = request_.begin;
@@ -18,8 +23,9 @@ ParallelScan::ParallelScan(Request request) : request_(std::move(request)) {
   pieces_.emplace_back();
   pieces_.back().begin = begin;
   pieces_.back().end = request_.end;
-  const size_t threads = std::min(request_.threads, pieces_.size());
-  for (size_t i = 0; i < threads; i++) threads_.emplace_back([this] { work(); });
+  const size_t threads = thread_count(request_);
+  threads_running_ = threads;
+  for (size_t i = 0; i < threads; i++) threads_.emplace_back([this, i] { work(i); });
 }
 
 ParallelScan::~ParallelScan() {
@@ -31,20 +37,28 @@ ParallelScan::~ParallelScan() {
   for (std::thread &thread : threads_) thread.join();
 }
 
-void ParallelScan::work() {
-  for (;;) {
-    size_t index;
-    {
-      std::lock_guard<std::mutex> guard(mutex_);
-      if (stop_ || next_piece_ >= pieces_.size()) return;
-      index = next_piece_++;
-    }
-    scan_piece(index);
-  }
+size_t ParallelScan::thread_count(const Request &request) {
+  return std::min(request.threads, request.splits.size() + 1);
 }
 
-void ParallelScan::scan_piece(size_t index) {
-  Piece &piece = pieces_[index];
+// ---- the threads ---------------------------------------------------------------------------------
+
+void ParallelScan::work(size_t thread) {
+  for (size_t index = 0; take_piece(&index);) finish_piece(index, scan_piece(thread, index));
+  std::lock_guard<std::mutex> guard(mutex_);
+  threads_running_--;
+  consumer_.notify_one();
+}
+
+bool ParallelScan::take_piece(size_t *index) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  if (stop_ || next_piece_ >= pieces_.size()) return false;
+  *index = next_piece_++;
+  return true;
+}
+
+Status ParallelScan::scan_piece(size_t thread, size_t index) {
+  const Piece &piece = pieces_[index];
   rocksdb::ReadOptions options;
   options.snapshot = request_.snapshot;
   const rocksdb::Slice lower(piece.begin), upper(piece.end);
@@ -57,38 +71,26 @@ void ParallelScan::scan_piece(size_t index) {
 
   auto chunk = std::make_unique<Chunk>();
   Status status;
-  bool going = true;
-  uint32_t visited = 0;
-  for (it->Seek(lower); going && it->Valid(); it->Next()) {
-    const rocksdb::Slice row = it->value();
-    if (request_.predicate != nullptr) {
-      bool row_passes = false;
-      status = passes(it->key().ToStringView(), row.ToStringView(), &row_passes);
-      if (!status.ok()) break;
-      if (!row_passes) {
-        // Nothing to hand over for long: still look whether the scan was abandoned.
-        if ((++visited & 0xFFF) == 0) {
-          std::lock_guard<std::mutex> guard(mutex_);
-          going = !stop_;
-        }
-        continue;
-      }
-    }
-    const rocksdb::Slice key = it->key();
-    chunk->bytes.append(key.data(), key.size());
-    const auto key_end = static_cast<uint32_t>(chunk->bytes.size());
-    chunk->bytes.append(row.data(), row.size());
-    chunk->entries.push_back({key_end, static_cast<uint32_t>(chunk->bytes.size())});
-    if (chunk->bytes.size() >= kChunkBytes) {
-      going = hand_over(index, std::move(chunk));
-      chunk = std::make_unique<Chunk>();
-    }
+  for (it->Seek(lower); !stop_ && it->Valid(); it->Next()) {
+    const std::string_view key = it->key().ToStringView(), row = it->value().ToStringView();
+    bool row_passes = true;
+    if (request_.predicate != nullptr) status = passes(key, row, &row_passes);
+    if (status.ok() && row_passes && request_.take) status = request_.take(thread, key, row);
+    if (!status.ok()) break;
+    if (row_passes && !request_.take) collect(index, key, row, &chunk);
   }
-  if (status.ok() && !it->status().ok()) status = lsm::from_rocksdb(it->status());
-  if (going && !chunk->entries.empty()) hand_over(index, std::move(chunk));
+  if (!chunk->entries.empty()) hand_over(index, std::move(chunk));
+  return status.ok() ? lsm::from_rocksdb(it->status()) : status;
+}
+
+void ParallelScan::finish_piece(size_t index, const Status &status) {
   std::lock_guard<std::mutex> guard(mutex_);
-  piece.done = true;
-  piece.status = status;
+  pieces_[index].done = true;
+  pieces_[index].status = status;
+  if (!status.ok() && request_.take) {
+    if (failure_.ok()) failure_ = status;
+    stop_ = true;
+  }
   consumer_.notify_one();
 }
 
@@ -102,15 +104,34 @@ Status ParallelScan::passes(std::string_view key, std::string_view stored, bool 
   return Status::Ok();
 }
 
-bool ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
+void ParallelScan::collect(size_t index, std::string_view key, std::string_view row,
+                           std::unique_ptr<Chunk> *chunk) {
+  Chunk &filling = **chunk;
+  filling.bytes.append(key);
+  const auto key_end = static_cast<uint32_t>(filling.bytes.size());
+  filling.bytes.append(row);
+  filling.entries.push_back({key_end, static_cast<uint32_t>(filling.bytes.size())});
+  if (filling.bytes.size() < kChunkBytes) return;
+  hand_over(index, std::move(*chunk));
+  *chunk = std::make_unique<Chunk>();
+}
+
+void ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
   Piece &piece = pieces_[index];
   std::unique_lock<std::mutex> guard(mutex_);
   producers_.wait(guard, [&] { return stop_ || piece.queued_bytes < kPieceBytesMax; });
-  if (stop_) return false;
+  if (stop_) return;
   piece.queued_bytes += chunk->bytes.size();
   piece.chunks.push_back(std::move(chunk));
   if (index == current_piece_) consumer_.notify_one();
-  return true;
+}
+
+// ---- the caller ----------------------------------------------------------------------------------
+
+Status ParallelScan::wait(bool *end) {
+  std::unique_lock<std::mutex> guard(mutex_);
+  *end = consumer_.wait_for(guard, kWaitMax, [&] { return threads_running_ == 0; });
+  return *end ? failure_ : Status::Ok();
 }
 
 Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *end, bool *waiting) {
@@ -119,8 +140,8 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
   while (!chunk_ || chunk_entry_ >= chunk_->entries.size()) {
     std::unique_lock<std::mutex> guard(mutex_);
     Piece &piece = pieces_[current_piece_];
-    const bool ready = consumer_.wait_for(guard, std::chrono::milliseconds(100),
-                                          [&] { return !piece.chunks.empty() || piece.done; });
+    const bool ready =
+        consumer_.wait_for(guard, kWaitMax, [&] { return !piece.chunks.empty() || piece.done; });
     if (!ready) {
       *waiting = true;
       return Status::Ok();

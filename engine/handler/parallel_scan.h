@@ -1,10 +1,12 @@
-// A full scan by several threads that returns rows in key order: the range is cut into pieces, threads take
-// pieces in order, test each packed row against the predicate, and hand over the rows that pass.
+// A full scan by several threads: the range is cut into pieces, threads take pieces in order, and test each
+// packed row against the predicate. The rows that pass are handed over to the caller in key order, or each
+// thread makes of them itself what the caller wants (Request::take).
 //
 // Memory is bounded: a piece that is not yet being consumed stops after kPieceBytesMax of passing rows.
 // Only for reads at a snapshot by a transaction without own writes.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -37,10 +39,20 @@ class ParallelScan {
     std::function<Status(std::string_view key, std::string_view stored, std::string *buffer,
                          std::string_view *row)>
         whole_row;
+    // Set: the threads call it with each row as it is stored, and next() is not used, but wait(). `thread`
+    // counts from 0, below thread_count(); each has its rows in ascending order. An error ends the scan.
+    std::function<Status(size_t thread, std::string_view key, std::string_view stored)> take;
   };
 
   explicit ParallelScan(Request request);
   ~ParallelScan();  // stops and joins
+
+  // How many threads a scan has, no more than there are pieces.
+  static size_t thread_count(const Request &request);
+
+  // Waits until all rows have been taken, but not longer than 100 ms, so that the caller can look for KILL;
+  // *end: they have. Errors: the first one, of the readers or of `take`.
+  Status wait(bool *end);
 
   // The next row, as it is stored; valid until the next call. *end at the end. Errors: of the readers.
   // Blocks: until a row is there; returns kUnavailable-free kOk with *waiting after 100 ms without one, so
@@ -65,10 +77,13 @@ class ParallelScan {
     Status status;
   };
 
-  void work();
-  void scan_piece(size_t index);
+  void work(size_t thread);
+  bool take_piece(size_t *index);  // false: there is none, or stop
+  Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;
-  bool hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // false: stop
+  void collect(size_t index, std::string_view key, std::string_view row, std::unique_ptr<Chunk> *chunk);
+  void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // returns at once if it is to stop
+  void finish_piece(size_t index, const Status &status);
 
   static constexpr size_t kChunkBytes = 64 << 10;
   static constexpr size_t kPieceBytesMax = 8 << 20;
@@ -79,7 +94,9 @@ class ParallelScan {
   std::condition_variable consumer_, producers_;
   size_t next_piece_ = 0;     // to be taken by a thread
   size_t current_piece_ = 0;  // being consumed
-  bool stop_ = false;
+  size_t threads_running_ = 0;
+  Status failure_;  // of the first `take` or reader that failed
+  std::atomic<bool> stop_{false};
   std::unique_ptr<Chunk> chunk_;
   size_t chunk_entry_ = 0;
   std::vector<std::thread> threads_;

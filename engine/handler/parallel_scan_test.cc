@@ -1,5 +1,6 @@
 // Goal:   a parallel scan returns exactly the rows of a serial one, in key order, whatever the cuts, the
-//         number of threads and the predicate; and it can be abandoned at any moment.
+//         number of threads and the predicate, or has its threads take them; and it can be abandoned at any
+//         moment.
 // Method: random rows in a RocksDB of its own, random splits; seed printed.
 #include "handler/parallel_scan.h"
 
@@ -8,9 +9,11 @@
 #include <rocksdb/db.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iostream>
 #include <random>
+#include <thread>
 
 namespace atoll::handler {
 namespace {
@@ -170,6 +173,61 @@ TEST_F(ParallelScanTest, reports_a_row_that_cannot_be_read) {
     status = scan.next(&key, &row, &end, &waiting);
   }
   EXPECT_EQ(status.code(), Code::kCorruption);
+}
+
+Status wait_to_the_end(ParallelScan *scan) {
+  Status status;
+  for (bool end = false; !end && status.ok();) status = scan->wait(&end);
+  return status;
+}
+
+TEST_F(ParallelScanTest, threads_take_each_row_once_and_in_order) {
+  for (int round = 0; round < 20; round++) {
+    ParallelScan::Request asked = request();
+    std::vector<std::vector<std::string>> taken(ParallelScan::thread_count(asked));
+    asked.take = [&](size_t thread, std::string_view key, std::string_view stored) {
+      EXPECT_FALSE(stored.empty());
+      taken[thread].emplace_back(key);
+      return Status::Ok();
+    };
+    ParallelScan scan(std::move(asked));
+    ASSERT_TRUE(wait_to_the_end(&scan).ok());
+    std::vector<std::string> all;
+    for (const auto &keys : taken) {
+      EXPECT_TRUE(std::is_sorted(keys.begin(), keys.end()));
+      all.insert(all.end(), keys.begin(), keys.end());
+    }
+    std::sort(all.begin(), all.end());
+    ASSERT_EQ(all.size(), rows_);
+    for (uint32_t i = 0; i < rows_; i++) ASSERT_EQ(all[i], key_of(i));
+  }
+}
+
+TEST_F(ParallelScanTest, a_row_that_cannot_be_taken_ends_the_scan) {
+  const auto any = static_cast<uint32_t>(random_() % rows_);
+  for (const uint32_t bad : {0U, rows_ - 1, any}) {
+    ParallelScan::Request asked = request();
+    asked.take = [bad = key_of(bad)](size_t, std::string_view key, std::string_view) {
+      return key == bad ? Status(Code::kNoSpace, "full") : Status::Ok();
+    };
+    ParallelScan scan(std::move(asked));
+    const Status status = wait_to_the_end(&scan);
+    EXPECT_EQ(status.code(), Code::kNoSpace);
+    EXPECT_STREQ(status.message(), "full");
+  }
+}
+
+TEST_F(ParallelScanTest, may_be_abandoned_while_threads_take_rows) {
+  for (int round = 0; round < 20; round++) {
+    std::atomic<uint32_t> taken{0};
+    ParallelScan::Request asked = request();
+    asked.take = [&](size_t, std::string_view, std::string_view) {
+      taken++;
+      return Status::Ok();
+    };
+    ParallelScan scan(std::move(asked));
+    for (const uint32_t wanted = random_() % rows_; taken < wanted;) std::this_thread::yield();
+  }
 }
 
 }  // namespace

@@ -44,9 +44,10 @@ class BulkLoadImpl final : public BulkLoad {
   explicit BulkLoadImpl(BulkLoadSettings settings);
   ~BulkLoadImpl() override;
 
+  using BulkLoad::add;
   using BulkLoad::add_stream;
-  size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) override;
-  Status add(size_t stream, std::string_view key, std::string_view value) override;
+  size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) override;
+  Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) override;
   Status finish(const std::function<bool(double)> &progress) override;
   size_t duplicate_stream() const override { return duplicate_stream_; }
   std::string_view duplicate_key() const override { return duplicate_key_; }
@@ -96,7 +97,7 @@ BulkLoadImpl::~BulkLoadImpl() {
 
 // ---- adding --------------------------------------------------------------------------------------
 
-size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) {
+size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) {
   std::error_code ignored;  // a missing directory shows when the first file is opened
   fs::create_directories(settings_.directory, ignored);
   auto stream = std::make_unique<Stream>();
@@ -104,14 +105,14 @@ size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, Stre
   stream->kind = kind;
   stream->unique_length = std::move(unique_length);
   const std::string prefix = settings_.directory + "/s" + std::to_string(streams_.size()) + "-";
-  if (!presorted) stream->sort = std::make_unique<ExternalSort>(settings_.sort_budget, prefix);
+  if (!presorted) stream->sort = std::make_unique<ExternalSort>(settings_.sort_budget, prefix, adders);
   streams_.push_back(std::move(stream));
   return streams_.size() - 1;
 }
 
-Status BulkLoadImpl::add(size_t number, std::string_view key, std::string_view value) {
+Status BulkLoadImpl::add(size_t number, std::string_view key, std::string_view value, size_t adder) {
   Stream &stream = *streams_[number];
-  if (!stream.presorted) return stream.sort->add(key, value);
+  if (!stream.presorted) return stream.sort->add(key, value, adder);
   return write_sorted(number, key, value);
 }
 

@@ -4,10 +4,12 @@
 //         is compared with a sorted map.
 #include "lsm/bulk_load.h"
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "lsm/external_sort.h"
 #include "lsm/test_database.h"
@@ -209,6 +211,72 @@ TEST_F(BulkLoadTest, many_sorts_share_a_budget) {
   }
 }
 
+// Of thread `thread` of `threads`: every so many-th of `count` keys, in ascending or in any order.
+Status add_share(ExternalSort *sort, size_t thread, size_t threads, uint64_t count, bool in_order) {
+  const std::string value(60, 'v');
+  for (uint64_t i = thread; i < count; i += threads)
+    ATOLL_RETURN_IF_ERROR(sort->add(test_key(in_order ? i : i * 7919 % count), value, thread));
+  return Status::Ok();
+}
+
+std::vector<Status> add_by_threads(ExternalSort *sort, size_t threads, uint64_t count, bool in_order) {
+  std::vector<Status> results(threads);
+  std::vector<std::thread> adding;
+  for (size_t thread = 0; thread < threads; ++thread)
+    adding.emplace_back([&, thread] { results[thread] = add_share(sort, thread, threads, count, in_order); });
+  for (std::thread &thread : adding) thread.join();
+  return results;
+}
+
+TEST_F(BulkLoadTest, several_threads_add_to_one_sort_within_its_budget) {
+  constexpr size_t kThreads = 4;
+  constexpr uint64_t kRows = 100000;
+  const auto budget = std::make_shared<SortBudget>(4 << 20);
+  for (const bool in_order : {false, true}) {
+    SCOPED_TRACE(in_order ? "in order" : "in any order");
+    ExternalSort sort(budget, (database_.root() / "several").string(), kThreads);
+    std::atomic<bool> adding{true};
+    uint64_t most = 0;
+    std::thread watch([&] {
+      for (; adding; std::this_thread::yield()) most = std::max<uint64_t>(most, budget->bytes_used);
+    });
+    const std::vector<Status> results = add_by_threads(&sort, kThreads, kRows, in_order);
+    adding = false;
+    watch.join();
+    for (const Status &result : results) ASSERT_TRUE(result.ok()) << result.message();
+    // What is being sorted has 16 more bytes a row for a moment: a fifth of 84 here.
+    EXPECT_LE(most, budget->bytes_max + kThreads * (budget->bytes_max / 16) / 5);
+    EXPECT_EQ(sort.rows(), kRows);
+    uint64_t next = 0;
+    ASSERT_ATOLL_OK(sort.merge(
+        [&](std::string_view key, std::string_view) {
+          EXPECT_EQ(key, test_key(next++));
+          return Status::Ok();
+        },
+        [] { return false; }));
+    EXPECT_EQ(next, kRows);
+    if (in_order)
+      EXPECT_LE(sort.files_made(), kThreads);
+    else
+      EXPECT_GT(sort.files_made(), kThreads);
+  }
+  EXPECT_EQ(budget->bytes_used, 0u);
+  EXPECT_EQ(budget->adders, 0u);
+}
+
+TEST_F(BulkLoadTest, a_thread_that_cannot_spill_fails_the_sort) {
+  const auto budget = std::make_shared<SortBudget>(1 << 20);
+  {
+    ExternalSort sort(budget, (database_.root() / "no" / "such" / "directory").string(), 2);
+    for (const Status &result : add_by_threads(&sort, 2, 100000, false))
+      EXPECT_EQ(result.code(), Code::kUnavailable);
+    const Status merged =
+        sort.merge([](std::string_view, std::string_view) { return Status::Ok(); }, [] { return false; });
+    EXPECT_EQ(merged.code(), Code::kUnavailable);
+  }
+  EXPECT_EQ(budget->bytes_used, 0u);
+}
+
 TEST_F(BulkLoadTest, spilled_runs_are_removed) {
   database_.options.bulk_sort_bytes = 1 << 20;
   ASSERT_ATOLL_OK(database_.reopen());
@@ -242,6 +310,17 @@ TEST_F(BulkLoadTest, duplicates_are_found_in_both_kinds_of_stream) {
     EXPECT_EQ(database_.count(family_), 0);
     expect_no_litter();
   }
+}
+
+TEST_F(BulkLoadTest, duplicates_that_different_threads_add_are_found) {
+  auto load = database_->bulk_load(family_, kZstd);
+  const auto unique_bytes = [](std::string_view) { return size_t{14}; };
+  const size_t index = load->add_stream(false, unique_bytes, StreamKind::kKnown, 2);
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_ATOLL_OK(load->add(index, test_key(i) + "a", "", i % 2));
+  ASSERT_ATOLL_OK(load->add(index, test_key(500) + "b", "", 1));
+  EXPECT_EQ(load->finish(nullptr).code(), Code::kDuplicate);
+  EXPECT_EQ(load->duplicate_stream(), index);
+  EXPECT_EQ(load->duplicate_key(), test_key(500) + "b");
 }
 
 TEST_F(BulkLoadTest, exempt_keys_may_repeat_their_prefix_but_not_themselves) {

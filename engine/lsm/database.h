@@ -62,20 +62,25 @@ constexpr size_t kStreamKinds = 2;
 // Sorted bulk ingestion into one family: the way of ALTER and index builds. Each byte is written once
 // locally, uploaded as soon as its file is complete, and becomes visible in one step: to older snapshots too,
 // whose readers the caller keeps away (IndexDef::readable_from). Litter is removed by the destructor. One
-// thread adds to one stream; different streams may be fed by different threads.
+// thread at a time adds as one adder of one stream; streams and adders are independent of each other.
 class BulkLoad {
  public:
   virtual ~BulkLoad() = default;
   // `presorted`: keys come in strictly ascending order. Otherwise they are sorted in memory, within the
   // load's budget, spilling sorted runs to local disk.
   // `unique_length`: bytes of a key that must be unique in this stream, 0 = exempt (may be null).
+  // `adders`: how many threads add to it; a presorted stream has one. Several sort what they add themselves,
+  // one has a thread that does.
   using UniqueLength = std::function<size_t(std::string_view key)>;
-  virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind) = 0;
-  size_t add_stream(bool presorted, UniqueLength unique_length) {
-    return add_stream(presorted, std::move(unique_length), StreamKind::kSought);
+  virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) = 0;
+  size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind = StreamKind::kSought) {
+    return add_stream(presorted, std::move(unique_length), kind, 1);
   }
   // Errors: kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
-  virtual Status add(size_t stream, std::string_view key, std::string_view value) = 0;
+  virtual Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) = 0;
+  Status add(size_t stream, std::string_view key, std::string_view value) {
+    return add(stream, key, value, 0);
+  }
   // Sorts, writes, uploads and ingests what all streams hold. With a bucket, returns after the files are
   // uploaded and noted as DDL. Errors: as add(). `progress` (may be null) gets 0..1, returns false to abort
   // (kInterrupted).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 
 #include "lsm/sort_run.h"
 
@@ -9,8 +10,10 @@ namespace atoll::lsm {
 namespace {
 
 // Runs are a sixteenth of the budget: filling, waiting and being sorted take three of them, and the merge
-// of sixteen runs costs four comparisons a row.
+// of sixteen runs costs four comparisons a row. Many adders get less each: what they fill takes at most a
+// quarter of the budget, and so does what they will fill when those runs are kept.
 constexpr uint64_t kRunsPerBudget = 16;
+constexpr uint64_t kRunsPerAdder = 4;
 constexpr uint64_t kRunBytesMin = 64 * 1024;
 constexpr uint64_t kRunBytesMax = 16ull << 20;
 constexpr size_t kQueuedRunsMax = 2;
@@ -70,9 +73,9 @@ Status open_cursors(const std::vector<std::string> &files, size_t count, Cursors
 
 }  // namespace
 
-ExternalSort::ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill_prefix)
-    : budget_(std::move(budget)), spill_prefix_(std::move(spill_prefix)) {
-  run_bytes_ = std::clamp(budget_->bytes_max / kRunsPerBudget, kRunBytesMin, kRunBytesMax);
+ExternalSort::ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill_prefix, size_t adders)
+    : budget_(std::move(budget)), spill_prefix_(std::move(spill_prefix)), adders_(adders) {
+  if (adders > 1) budget_->adders += adders;
 }
 
 ExternalSort::~ExternalSort() {
@@ -82,45 +85,74 @@ ExternalSort::~ExternalSort() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  if (adders_.size() > 1) budget_->adders -= adders_.size();
   const auto give_back = [this](const std::unique_ptr<SortRun> &run) {
     if (run) budget_->bytes_used -= run->memory_bytes();
   };
-  give_back(filling_);
+  for (const Adder &adder : adders_) give_back(adder.filling);
   for (const auto &run : queue_) give_back(run);
   for (const auto &run : sorted_) give_back(run);
   std::error_code ignored;
   for (const std::string &path : spilled_) std::filesystem::remove(path, ignored);
 }
 
+uint64_t ExternalSort::rows() const {
+  uint64_t rows = 0;
+  for (const Adder &adder : adders_) rows += adder.rows;
+  return rows;
+}
+
+Status ExternalSort::remember(const Status &status) {
+  if (status.ok()) return status;
+  std::lock_guard lock(mutex_);
+  if (status_.ok()) status_ = status;
+  failed_.store(true);
+  return status;
+}
+
+Status ExternalSort::failure() {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
 // ---- filling -------------------------------------------------------------------------------------
 
-Status ExternalSort::add(std::string_view key, std::string_view value) {
-  if (filling_ == nullptr || !filling_->fits(key.size(), value.size())) {
-    if (has_failed()) {
-      std::lock_guard lock(mutex_);
-      return status_;
-    }
-    start_run(key.size() + value.size() + 8);
-  }
-  filling_->add(key, value);
-  ++rows_;
+Status ExternalSort::add(std::string_view key, std::string_view value, size_t adder) {
+  Adder &to = adders_[adder];
+  if (to.filling == nullptr || !to.filling->fits(key.size(), value.size()))
+    ATOLL_RETURN_IF_ERROR(start_run(&to, key.size() + value.size() + 8));
+  to.filling->add(key, value);
+  ++to.rows;
   return Status::Ok();
 }
 
-void ExternalSort::start_run(size_t row_bytes) {
-  if (filling_ != nullptr) hand_over();
-  // With many sorts on one budget each gets less.
-  const uint64_t run_bytes = std::clamp(budget_->bytes_left() / 2, kRunBytesMin, run_bytes_);
-  filling_ = std::make_unique<SortRun>(std::max<uint64_t>(run_bytes, row_bytes));
-  budget_->bytes_used += filling_->memory_bytes();
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+uint64_t ExternalSort::run_bytes() const {
+  const uint64_t runs = std::max(kRunsPerBudget, kRunsPerAdder * budget_->adders.load());
+  return std::clamp(budget_->bytes_max / runs, kRunBytesMin, kRunBytesMax);
 }
 
-void ExternalSort::hand_over() {
+Status ExternalSort::start_run(Adder *adder, size_t row_bytes) {
+  if (has_failed()) return failure();
+  if (adder->filling != nullptr) ATOLL_RETURN_IF_ERROR(hand_over(adder));
+  // With many sorts on one budget each gets less.
+  const uint64_t bytes = std::clamp(budget_->bytes_left() / 2, kRunBytesMin, run_bytes());
+  adder->filling = std::make_unique<SortRun>(std::max<uint64_t>(bytes, row_bytes));
+  budget_->bytes_used += adder->filling->memory_bytes();
+  return Status::Ok();
+}
+
+Status ExternalSort::hand_over(Adder *adder) {
+  if (adders_.size() > 1) return remember(sort_or_spill(adder, std::move(adder->filling)));
+  return enqueue(std::move(adder->filling));
+}
+
+Status ExternalSort::enqueue(std::unique_ptr<SortRun> run) {
+  if (!thread_.joinable()) thread_ = std::thread([this] { this->run(); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return queue_.size() < kQueuedRunsMax || has_failed(); });
-  queue_.push_back(std::move(filling_));
+  queue_.push_back(std::move(run));
   changed_.notify_all();
+  return Status::Ok();
 }
 
 // ---- sorting -------------------------------------------------------------------------------------
@@ -135,55 +167,67 @@ void ExternalSort::run() {
     busy_ = true;
     changed_.notify_all();
     lock.unlock();
-    const Status status = sort_or_spill(std::move(next));
+    (void)remember(sort_or_spill(&adders_[0], std::move(next)));
     lock.lock();
     busy_ = false;
-    if (!status.ok() && status_.ok()) status_ = status;
-    failed_.store(!status_.ok());
     changed_.notify_all();
   }
 }
 
-Status ExternalSort::sort_or_spill(std::unique_ptr<SortRun> run) {
+Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
   const uint64_t before = run->memory_bytes();
   run->sort();
   const uint64_t bytes = run->memory_bytes();
   const uint64_t used = budget_->bytes_used += bytes - before;
-  // Room for the runs being filled and waiting must stay.
-  const bool keep = used + kQueuedRunsMax * run_bytes_ <= budget_->bytes_max;
-  if (keep) {
+  // Room for the runs waiting and those to be filled next must stay.
+  const uint64_t next_runs = std::max<uint64_t>(kQueuedRunsMax, budget_->adders.load());
+  if (used + next_runs * run_bytes() <= budget_->bytes_max) {
     std::lock_guard lock(mutex_);
     sorted_.push_back(std::move(run));
     return Status::Ok();
   }
-  const Status status = spill(*run);
+  const Status status = spill(adder, *run);
   budget_->bytes_used -= bytes;
   return status;
 }
 
 // Goes on with the last file if the run lies behind it.
-Status ExternalSort::spill(const SortRun &run) {
-  if (writer_ != nullptr && run.first_key() < last_spilled_key_) ATOLL_RETURN_IF_ERROR(close_file());
-  if (writer_ == nullptr) ATOLL_RETURN_IF_ERROR(open_file());
-  last_spilled_key_ = run.last_key();
-  return run.spill(writer_.get());
+Status ExternalSort::spill(Adder *adder, const SortRun &run) {
+  if (adder->writer != nullptr && run.first_key() < adder->last_spilled_key)
+    ATOLL_RETURN_IF_ERROR(close_file(&adder->writer));
+  if (adder->writer == nullptr) ATOLL_RETURN_IF_ERROR(open_file(&adder->writer));
+  adder->last_spilled_key = run.last_key();
+  return run.spill(adder->writer.get());
 }
 
-Status ExternalSort::open_file() {
-  const std::string path = spill_prefix_ + std::to_string(++files_made_) + ".run";
-  spilled_.push_back(path);
-  return RunWriter::open(path, &writer_);
+Status ExternalSort::open_file(std::unique_ptr<RunWriter> *writer) {
+  std::string path;
+  {
+    std::lock_guard lock(mutex_);
+    path = spill_prefix_ + std::to_string(++files_made_) + ".run";
+    spilled_.push_back(path);
+  }
+  return RunWriter::open(path, writer);
 }
 
-Status ExternalSort::close_file() {
-  if (writer_ == nullptr) return Status::Ok();
-  const Status status = writer_->finish();
-  writer_.reset();
+Status ExternalSort::close_file(std::unique_ptr<RunWriter> *writer) {
+  if (*writer == nullptr) return Status::Ok();
+  const Status status = (*writer)->finish();
+  writer->reset();
   return status;
 }
 
-Status ExternalSort::wait_sorted() {
-  if (filling_ != nullptr && filling_->rows() > 0) hand_over();
+// Those that the adders have not filled up; those of several adders at the same time.
+Status ExternalSort::sort_last_runs() {
+  std::vector<std::future<Status>> sorting;
+  for (Adder &adder : adders_) {
+    if (adder.filling == nullptr) continue;
+    if (adders_.size() == 1)
+      ATOLL_RETURN_IF_ERROR(hand_over(&adder));
+    else
+      sorting.push_back(std::async(std::launch::async, [this, &adder] { return hand_over(&adder); }));
+  }
+  for (std::future<Status> &sorted : sorting) sorted.wait();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return (queue_.empty() && !busy_) || has_failed(); });
   return status_;
@@ -198,14 +242,15 @@ Status ExternalSort::merge_files(const std::function<bool()> &is_aborted) {
     const size_t count = std::min(kMergedFilesMax, spilled_.size() - kMergedFilesMax + 1);
     Cursors cursors;
     ATOLL_RETURN_IF_ERROR(open_cursors(spilled_, count, &cursors));
-    ATOLL_RETURN_IF_ERROR(open_file());
+    std::unique_ptr<RunWriter> writer;
+    ATOLL_RETURN_IF_ERROR(open_file(&writer));
     uint64_t rows = 0;
     const auto write = [&](std::string_view key, std::string_view value) {
       if (++rows % kRowsPerAbortCheck == 0 && is_aborted()) return Status(Code::kInterrupted, "aborted");
-      return writer_->add(key, value);
+      return writer->add(key, value);
     };
     ATOLL_RETURN_IF_ERROR(merge_cursors(cursors, write));
-    ATOLL_RETURN_IF_ERROR(close_file());
+    ATOLL_RETURN_IF_ERROR(close_file(&writer));
     const auto end = spilled_.begin() + static_cast<ptrdiff_t>(count);
     std::error_code ignored;
     std::for_each(spilled_.begin(), end,
@@ -216,8 +261,8 @@ Status ExternalSort::merge_files(const std::function<bool()> &is_aborted) {
 }
 
 Status ExternalSort::merge(const Each &each, const std::function<bool()> &is_aborted) {
-  ATOLL_RETURN_IF_ERROR(wait_sorted());
-  ATOLL_RETURN_IF_ERROR(close_file());
+  ATOLL_RETURN_IF_ERROR(sort_last_runs());
+  for (Adder &adder : adders_) ATOLL_RETURN_IF_ERROR(close_file(&adder.writer));
   ATOLL_RETURN_IF_ERROR(merge_files(is_aborted));
   Cursors cursors;
   ATOLL_RETURN_IF_ERROR(open_cursors(spilled_, spilled_.size(), &cursors));

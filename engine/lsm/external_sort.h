@@ -1,7 +1,9 @@
-// Sorts more rows than fit in memory: runs are filled by the adding thread, sorted (and, beyond the
-// budget, written to local disk) by a thread of the sort's own while more rows come in, and merged at the
-// end. Rows that come in order, as a scan in the order of the same key gives them, make one file; those in
-// any order one for each run, which are merged in several passes if they are many.
+// Sorts more rows than fit in memory: runs are filled by the adding threads, sorted (and, beyond the budget,
+// written to local disk), and merged at the end. The runs of a single adding thread are sorted by a thread of
+// the sort's own while more rows come in; several threads sort what they have filled themselves.
+//
+// Rows that an adding thread has in order, as a scan in the order of the same key gives them, make one file;
+// those in any order one for each run, which are merged in several passes if they are many.
 #pragma once
 
 #include <atomic>
@@ -25,42 +27,53 @@ class SortRun;  // rows in memory, and their order
 class RunCursor;
 class RunWriter;
 
-// Threads: add() and merge() by one thread at a time.
+// Threads: add() by one thread at a time for each adder; merge() by one, when nobody adds any more.
 class ExternalSort {
  public:
-  // `spill_prefix`: spilled runs are <prefix><n>.run.
-  ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill_prefix);
+  // `spill_prefix`: spilled runs are <prefix><n>.run. `adders`: how many threads may add at a time.
+  ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill_prefix, size_t adders = 1);
   ~ExternalSort();  // removes spilled runs
 
-  // Errors: kNoSpace, kUnavailable (spilling failed).
-  Status add(std::string_view key, std::string_view value);
+  // `adder`: below the number of adders. Errors: kNoSpace, kUnavailable (spilling failed).
+  Status add(std::string_view key, std::string_view value, size_t adder = 0);
   // Calls `each` in ascending key order, equal keys in no particular order; stops when it returns not ok.
   // Once only; nothing may be added after it. Errors: those of `each` and of local files, kInterrupted if
   // `is_aborted` said so.
   using Each = std::function<Status(std::string_view key, std::string_view value)>;
   Status merge(const Each &each, const std::function<bool()> &is_aborted);
 
-  uint64_t rows() const { return rows_; }
+  uint64_t rows() const;                                    // Requires: nobody adds
   size_t spilled_files() const { return spilled_.size(); }  // those that are there
   size_t files_made() const { return files_made_; }
 
  private:
-  void start_run(size_t row_bytes);
-  void hand_over();
+  // The adders do not share a line of the processor's cache: they write to it with every row.
+  struct alignas(64) Adder {
+    std::unique_ptr<SortRun> filling;
+    uint64_t rows = 0;
+    // The file being written and its last key. Of the thread that sorts the adder's runs.
+    std::unique_ptr<RunWriter> writer;
+    std::string last_spilled_key;
+  };
+
+  uint64_t run_bytes() const;
+  Status start_run(Adder *adder, size_t row_bytes);
+  Status hand_over(Adder *adder);
+  Status enqueue(std::unique_ptr<SortRun> run);
   void run();
-  Status sort_or_spill(std::unique_ptr<SortRun> run);
-  Status spill(const SortRun &run);
-  Status open_file();
-  Status close_file();
-  Status wait_sorted();
+  Status sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run);
+  Status spill(Adder *adder, const SortRun &run);
+  Status open_file(std::unique_ptr<RunWriter> *writer);
+  static Status close_file(std::unique_ptr<RunWriter> *writer);
+  Status sort_last_runs();
   Status merge_files(const std::function<bool()> &is_aborted);
+  Status remember(const Status &status);
+  Status failure();
   bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
 
   const std::shared_ptr<SortBudget> budget_;
   const std::string spill_prefix_;
-  uint64_t run_bytes_ = 0;
-  uint64_t rows_ = 0;
-  std::unique_ptr<SortRun> filling_;
+  std::vector<Adder> adders_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -72,12 +85,7 @@ class ExternalSort {
   bool stopping_ = false;
   Status status_;
   std::atomic<bool> failed_{false};
-  std::thread thread_;
-
-  // The file being written and its last key. Of the sorting thread, and of merge() when that has come to
-  // rest.
-  std::unique_ptr<RunWriter> writer_;
-  std::string last_spilled_key_;
+  std::thread thread_;  // that sorts for a single adder
 };
 
 }  // namespace atoll::lsm

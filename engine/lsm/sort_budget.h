@@ -17,6 +17,7 @@ struct SortBudget {
 
   const uint64_t bytes_max;
   std::atomic<uint64_t> bytes_used{0};
+  std::atomic<uint64_t> adders{0};  // of all sorts that have several
 };
 
 }  // namespace atoll::lsm
