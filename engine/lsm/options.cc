@@ -46,6 +46,9 @@ rocksdb::CompressionOptions compression_options(const Compression &compression) 
   return options;
 }
 
+// With this many, the merge of the sorted runs is slower than they are.
+constexpr int kCompressionThreadsMax = 4;
+
 bool parse_number(std::string_view text, uint64_t *number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
@@ -252,6 +255,11 @@ rocksdb::Options bulk_file_options(const Compression &compression, const SharedP
   options.bytes_per_sync = 4ull << 20;  // write-back starts early, so that the sync at the end is short
   options.compression = to_rocksdb(compression.algorithm);
   options.compression_opts = compression_options(compression);
+  // The thread that writes a file is the last one left of a load of one stream. LZ4 is not worth the
+  // hand-over.
+  if (compression.algorithm == Algorithm::kZstd || compression.algorithm == Algorithm::kZlib)
+    options.compression_opts.parallel_threads =
+        static_cast<uint32_t>(std::clamp(parts.threads, 1, kCompressionThreadsMax));
   options.bottommost_compression = rocksdb::kDisableCompressionOption;
   if (kind == StreamKind::kSought) return options;
   rocksdb::BlockBasedTableOptions table = table_options(parts);
