@@ -8,6 +8,8 @@
 
 build=$ATOLL_ROOT/build
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$build/cargo}
+# Without these the tests against S3 servers are skipped.
+export ATOLL_TEST_MINIO=$build/bin/minio ATOLL_TEST_VERSITYGW=$build/bin/versitygw
 want=${1:-all}
 passed=0
 failed=()
