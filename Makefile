@@ -42,7 +42,7 @@ mtr-asan: setup       ## the SQL tests with the plugin under address and undefin
 	@tools/build.sh --asan
 	@tools/mtr.sh --asan $(MTR_ARGS) $(T)
 
-tsan: setup           ## the C++ unit tests and RocksDB under the thread sanitizer (slow)
+tsan: setup           ## the C++ and Rust unit tests and RocksDB under the thread sanitizer (slow)
 	@tools/tsan.sh
 
 mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 WORKERS=4 KEEP_REFERENCE=yes

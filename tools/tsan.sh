@@ -1,36 +1,69 @@
 #!/bin/bash
-# Runs the C++ unit tests under ThreadSanitizer, with a RocksDB that is instrumented too (built once per machine,
-# a quarter of an hour on 2 cores).
+# Runs the unit tests under ThreadSanitizer: the C++ ones with a RocksDB that is instrumented too, and the Rust ones
+# (publisher, part cache, uploads, C interface) with an instrumented standard library.
 #
-# The Rust part takes no part: the tests stand it in by fakes, and its crates but for the C interface are without
-# `unsafe`, so that the compiler excludes data races.
+#   tools/tsan.sh [--cpp|--rust]
+#
+# The two languages are tested apart: the C++ tests stand the Rust part in by fakes, as their sanitizer is GCC's and the
+# other one LLVM's. tsan-suppressions.txt names what is no race.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
-"$ATOLL_ROOT/tools/setup/rocksdb.sh" --tsan
+want=${1:-all}
+failed=()
+left_out=()
+
+# Without a fixed address layout the sanitizer of GCC 12 refuses to start on newer kernels.
+FIXED_LAYOUT="setarch -R"
+TSAN_REPORT="halt_on_error=1 second_deadlock_stack=1"
 
 # Times mean nothing here, and the sanitizer ends a child that a program with threads has forked.
-left_out=CatalogTest.five_thousand_tables_open_within_a_second:PreparedTest.RecoveredAfterACrash
-left_out+=$(awk '/^TEST_F/ { name = $0; gsub(/TEST_F\(|\).*| /, "", name); sub(/,/, ".", name) } / crash\(\[/ { printf ":%s", name }' \
-  "$ATOLL_ROOT/engine/txn/spill_test.cc")
+cpp_tests_left_out() {
+  printf 'CatalogTest.five_thousand_tables_open_within_a_second:PreparedTest.RecoveredAfterACrash'
+  awk '/^TEST_F/ { name = $0; gsub(/TEST_F\(|\).*| /, "", name); sub(/,/, ".", name) } / crash\(\[/ { printf ":%s", name }' \
+    "$ATOLL_ROOT/engine/txn/spill_test.cc"
+}
 
-programs=()
-options=()
-for folder in "$ATOLL_ROOT"/engine/*/; do
-  compgen -G "$folder*_test.cc" >/dev/null || continue
-  programs+=("atoll_$(basename "$folder")_test")
-  options+=(--target "atoll_$(basename "$folder")_test")
-done
-"$ATOLL_ROOT/tools/build.sh" --tsan "${options[@]}"
+run_cpp() {
+  local folder program scratch programs=() options=()
+  "$ATOLL_ROOT/tools/setup/rocksdb.sh" --tsan
+  for folder in "$ATOLL_ROOT"/engine/*/; do
+    compgen -G "$folder*_test.cc" >/dev/null || continue
+    programs+=("atoll_$(basename "$folder")_test")
+    options+=(--target "atoll_$(basename "$folder")_test")
+  done
+  "$ATOLL_ROOT/tools/build.sh" --tsan "${options[@]}"
+  for program in "${programs[@]}"; do
+    say "thread sanitizer: $program"
+    scratch=$(mktemp -d)
+    (cd "$scratch" && TMPDIR=$scratch TEST_TMPDIR=$scratch TSAN_OPTIONS=$TSAN_REPORT \
+      $FIXED_LAYOUT "$ATOLL_ROOT/build/cmake-tsan/engine/$program" --gtest_brief=1 \
+      "--gtest_filter=-$(cpp_tests_left_out)") || failed+=("$program")
+    rm -rf "$scratch"
+  done
+}
 
-failed=()
-for program in "${programs[@]}"; do
-  say "thread sanitizer: $program"
-  scratch=$(mktemp -d)
-  # Without a fixed address layout the sanitizer of GCC 12 refuses to start on newer kernels.
-  (cd "$scratch" && TMPDIR=$scratch TEST_TMPDIR=$scratch \
-    TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1" \
-    setarch -R "$ATOLL_ROOT/build/cmake-tsan/engine/$program" --gtest_brief=1 "--gtest_filter=-$left_out") || failed+=("$program")
-  rm -rf "$scratch"
-done
+# No optimisation beyond -O1, as in C++: what is inlined more is hard to find again in a report.
+run_rust() {
+  local rust=$ATOLL_CACHE/$RUST_TSAN_NAME target runner
+  "$ATOLL_ROOT/tools/setup/rust-tsan.sh"
+  if [ ! -d "$rust" ]; then
+    left_out+=("all Rust tests (publisher, part cache, uploads, C interface)")
+    return 0
+  fi
+  target=$ARCH-unknown-linux-gnu
+  runner=${target^^}
+  say "thread sanitizer: the Rust crates"
+  (cd "$ATOLL_ROOT" && env RUSTC="$rust/bin/rustc" RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=thread \
+    CARGO_TARGET_DIR="$ATOLL_ROOT/build/cargo-tsan" CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+    "CARGO_TARGET_${runner//-/_}_RUNNER=$FIXED_LAYOUT" \
+    ATOLL_TEST_MINIO="$ATOLL_ROOT/build/bin/minio" ATOLL_TEST_VERSITYGW="$ATOLL_ROOT/build/bin/versitygw" \
+    TSAN_OPTIONS="$TSAN_REPORT suppressions=$ATOLL_ROOT/tools/tsan-suppressions.txt external_symbolizer_path=$rust/bin/llvm-symbolizer" \
+    "$rust/bin/cargo" test -Zbuild-std --target "$target" --release --locked --workspace --no-fail-fast \
+    --lib --bins --tests --quiet) || failed+=("the Rust crates")
+}
+
+[ "$want" = --rust ] || run_cpp
+[ "$want" = --cpp ] || run_rust
 [ "${#failed[@]}" = 0 ] || die "failed: ${failed[*]}"
+[ "${#left_out[@]}" = 0 ] || say "thread sanitizer: NOT RUN: ${left_out[*]}"
 say "thread sanitizer: no race"

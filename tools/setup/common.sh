@@ -87,6 +87,7 @@ upstream_version() { without_epoch "$1" | sed 's/-.*//'; }
 mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$(without_epoch "$1")"; }
 ROCKSDB_NAME=rocksdb-$ROCKSDB_VERSION-r$ROCKSDB_RECIPE-$ARCH
 ROCKSDB_TSAN_NAME=$ROCKSDB_NAME-tsan
+RUST_TSAN_NAME=rust-tsan-r$RUST_TSAN_RECIPE-$ARCH
 MINIO_NAME=minio-$MINIO_VERSION
 VERSITYGW_NAME=versitygw-$VERSITYGW_VERSION
 python_name() { printf 'python-%s' "$(cat "$SETUP_DIR/requirements.txt" <(python3 -c 'import sys; print(sys.version)') | sha256sum | cut -c1-12)"; }
