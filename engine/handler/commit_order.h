@@ -6,9 +6,8 @@
 // position that it finds, and what is missing in front of it is lost:
 //
 //   another engine has a position   a transaction may be durable there without a word to ATOLL
-//   two-phase commit                a decision in tc.log is durable by itself; what it decides on may have
-//   been
-//                                   prepared, and synced, before the commit that it follows was written
+//   two-phase commit                a decision in tc.log is durable by itself; what it decides on may be
+//                                   prepared, and synced, before the commit that it follows is written
 #pragma once
 
 #include <atomic>

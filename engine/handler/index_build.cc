@@ -113,7 +113,8 @@ ParallelScan::Request IndexBuild::all_rows() const {
   request.begin = rekey_ != nullptr ? rekey_->rows_start : primary.start;
   request.end = rekey_ != nullptr ? rekey_->rows_end : primary.end;
   const uint64_t sorts_max = plugin::sort_memory_bytes() / kSortBytesMin;
-  request.threads = std::clamp<size_t>(sorts_max / std::max<size_t>(1, indexes_.size()), 1, plugin::scan_threads(thd_));
+  request.threads =
+      std::clamp<size_t>(sorts_max / std::max<size_t>(1, indexes_.size()), 1, plugin::scan_threads(thd_));
   request.splits = database_->split(layout_.family(), request.begin, request.end, request.threads * 8);
   request.row = &layout_.row();
   return request;

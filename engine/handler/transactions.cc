@@ -2,8 +2,8 @@
 //
 // Two-phase commit (with the binary log, or another engine): prepare() makes the batch durable, then the
 // server orders commits and calls commit_ordered(), which only makes it visible, then commit(), which waits
-// for the bucket when atoll_durability asks so. One-phase: commit() does it all (commit_order.h: so
-// that workers of a replica share syncs).
+// for the bucket when atoll_durability asks so. One-phase: commit() does it all; commit_order.h says how
+// workers of a replica share syncs.
 #include "handler/server.h"
 
 #include <log.h>

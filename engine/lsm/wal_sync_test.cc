@@ -1,6 +1,5 @@
 // Goal:   one sync of the WAL serves all who wait for one, none is told of a sync that began before its
-// write,
-//         and after one that failed nothing is written any more.
+//         write, and after one that failed nothing is written any more.
 // Method: a sync that waits until the test lets it go; a real RocksDB whose WAL files fail to sync.
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>

@@ -200,7 +200,8 @@ def delete(rng: random.Random, table: Table, other: Table) -> Step:
         return Step(f"DELETE FROM {table.name}{portion} WHERE {condition(rng, table)}")
     order = table.total_order()
     tail = ""
-    if order and rng.random() < 0.6:
+    # After a condition that no partition can meet, the server finds no rows by an index, InnoDB's neither.
+    if order and not table.partitioning and rng.random() < 0.6:
         tail = f" ORDER BY {order}" + (f" DESC LIMIT {rng.choice((1, 2, 5))}" if rng.random() < 0.8 else "")
     return Step(f"DELETE FROM {table.name} WHERE {_where(rng, table, other)}{tail}{_returning(rng)}")
 
