@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace atoll::handler {
 
@@ -18,8 +19,11 @@ Status OnlineNumbers::log_change(txn::Transaction *transaction, const RowImage &
   return append(transaction, added);
 }
 
-// The last change of a row has all of it.
+// The last change of a row has all of it. The first call comes before any row has been removed, so it finds the
+// last number that the scan gave: rows that come later must not have that of a claim.
 Status OnlineNumbers::apply(const std::vector<Change> &changes) {
+  if (!std::exchange(knows_last_number_, true))
+    ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, main(), &last_number_));
   std::map<std::string_view, const Change *> last;  // by old key
   for (const Change &change : changes) last[change.key] = &change;
   rocksdb::WriteBatch batch;
@@ -34,17 +38,10 @@ Status OnlineNumbers::apply_last(const Change &change, rocksdb::WriteBatch *batc
   ATOLL_RETURN_IF_ERROR(get(claim, &number));
   if (number.empty()) {
     if (!change.put) return Status::Ok();
-    ATOLL_RETURN_IF_ERROR(take_number(&number));
+    append_hidden_id(++last_number_, &number);
     ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(batch->Put(layout_->family()->handle(), claim, number)));
   }
   return settle(layout_->primary_index().start + number, change.value, batch);
-}
-
-// Beyond those that the scan gave.
-Status OnlineNumbers::take_number(std::string *number) {
-  if (last_number_ == 0) ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, main(), &last_number_));
-  append_hidden_id(++last_number_, number);
-  return Status::Ok();
 }
 
 }  // namespace atoll::handler

@@ -25,9 +25,9 @@ class OnlineNumbers final : public OnlineRekey {
   Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
   Status apply(const std::vector<Change> &changes) override;
   Status apply_last(const Change &change, rocksdb::WriteBatch *batch);
-  Status take_number(std::string *number);
 
-  uint64_t last_number_ = 0;  // 0: not asked for yet
+  bool knows_last_number_ = false;
+  uint64_t last_number_ = 0;  // given to a row, whether that is still there or not
 };
 
 }  // namespace atoll::handler
