@@ -168,16 +168,17 @@ class Catalog {
   // and over a restart. Errors: those of lsm::Database::delete_range.
   Status reclaim();
 
-  // AUTO_INCREMENT: the next value to give out, as committed. 0: none stored.
+  // AUTO_INCREMENT: the next value to give out, as committed or known since. 0: none stored.
   uint64_t auto_increment(uint32_t table_id) const;
   // The key/value to put into a transaction's own batch (catalog family), so that the counter commits with
-  // the rows; call auto_increment_committed() after the commit.
+  // the rows; call raise_auto_increment() after the commit.
   static std::string auto_increment_key(uint32_t table_id);
   static std::string auto_increment_value(uint64_t next);
-  // Counters only grow here: transactions may commit in another order than they reserved values. What is
+  // In memory only. Counters only grow here: transactions may commit in another order than they reserved
+  // values, and a table may be closed before those who reserved some have committed. What is
   // stored is the last committer's value, so at open the handler also looks at the largest value in the
   // index.
-  void auto_increment_committed(uint32_t table_id, uint64_t next);
+  void raise_auto_increment(uint32_t table_id, uint64_t next);
   Status set_auto_increment(uint32_t table_id, uint64_t next);  // ALTER, TRUNCATE: at once, durable
 
   // Row counts for the optimizer, kept across restarts; approximate. Written lazily.

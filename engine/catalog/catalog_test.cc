@@ -304,8 +304,8 @@ TEST_F(CatalogTest, the_auto_increment_value_that_commits_with_rows_is_found_at_
                   ->Put(rocksdb::WriteOptions(), database_->catalog_family()->handle(),
                         Catalog::auto_increment_key(table.id), Catalog::auto_increment_value(42))
                   .ok());
-  catalog_->auto_increment_committed(table.id, 42);
-  catalog_->auto_increment_committed(table.id, 41);
+  catalog_->raise_auto_increment(table.id, 42);
+  catalog_->raise_auto_increment(table.id, 41);
   EXPECT_EQ(catalog_->auto_increment(table.id), 42u);
   reopen();
   EXPECT_EQ(catalog_->auto_increment(table.id), 42u);

@@ -19,7 +19,7 @@ std::string Catalog::auto_increment_key(uint32_t table_id) {
 
 std::string Catalog::auto_increment_value(uint64_t next) { return encode_number(next); }
 
-void Catalog::auto_increment_committed(uint32_t table_id, uint64_t next) {
+void Catalog::raise_auto_increment(uint32_t table_id, uint64_t next) {
   const std::unique_lock lock(impl_->mutex);
   if (!impl_->by_id.contains(table_id)) return;
   uint64_t &stored = impl_->auto_increments[table_id];

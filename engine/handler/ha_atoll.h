@@ -169,6 +169,7 @@ class ha_atoll final : public handler {
   void stand_at(const std::string &key);
   void leave_prefix();
   void complete_for_merge(uchar *record);
+  void swap_virtual_text(size_t index);
   int accept_current(uchar *record, bool forward);
   int accept_primary_entry(uchar *record, bool *accepted);
   int accept_secondary_entry(uchar *record, bool *accepted);

@@ -19,8 +19,8 @@ Status OnlineNumbers::log_change(txn::Transaction *transaction, const RowImage &
   return append(transaction, added);
 }
 
-// The last change of a row has all of it. The first call comes before any row has been removed, so it finds the
-// last number that the scan gave: rows that come later must not have that of a claim.
+// The last change of a row has all of it. The first call comes before any row has been removed, so it finds
+// the last number that the scan gave: rows that come later must not have that of a claim.
 Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   if (!std::exchange(knows_last_number_, true))
     ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, main(), &last_number_));

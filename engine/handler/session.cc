@@ -130,7 +130,7 @@ Status Session::finish(const Status &outcome, Left *left) {
         "ALTER");
   if (outcome.ok())
     for (const auto &[table_id, next] : auto_increments_)
-      plugin::instance()->catalog->auto_increment_committed(table_id, next);
+      plugin::instance()->catalog->raise_auto_increment(table_id, next);
   reset();
   return outcome;
 }

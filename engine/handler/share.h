@@ -15,7 +15,7 @@ namespace atoll::handler {
 class Share final : public Handler_share {
  public:
   explicit Share(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) { register_share(this); }
-  ~Share() override { unregister_share(this); }
+  ~Share() override;
 
   std::shared_ptr<const Layout> layout() const {
     std::lock_guard<std::mutex> guard(mutex_);
