@@ -169,7 +169,11 @@ class ha_atoll final : public handler {
   void stand_at(const std::string &key);
   void leave_prefix();
   void complete_for_merge(uchar *record);
+  void compute_virtual_columns_of(uchar *record, size_t index);
+  static bool is_virtual_text(const Field *field);
+  bool indexes_virtual_text(size_t number) const;
   void swap_virtual_text(size_t index);
+  void compute_virtual_text(const uchar *record, const uchar *other);
   int accept_current(uchar *record, bool forward);
   int accept_primary_entry(uchar *record, bool *accepted);
   int accept_secondary_entry(uchar *record, bool *accepted);
@@ -319,6 +323,7 @@ class ha_atoll final : public handler {
   atoll::handler::MultiRange multi_range_;
   std::unique_ptr<atoll::handler::ParallelScan> parallel_;
   std::vector<uchar> search_record_;
+  bool indexes_virtual_text_ = false;  // is a virtual TEXT or BLOB column part of an index?
 
   // conditions
   std::unique_ptr<atoll::codec::Predicate> predicate_;

@@ -360,26 +360,6 @@ int ha_atoll::accept_secondary_entry(uchar *record, bool *accepted) {
   return 0;
 }
 
-bool ha_atoll::indexes_virtual_column(size_t number) const {
-  const KEY &key = table->key_info[number];
-  for (uint i = 0; i < key.user_defined_key_parts; i++)
-    if (!table_share->field[key.key_part[i].fieldnr - 1]->stored_in_db()) return true;
-  return false;
-}
-
-// Computes the virtual columns of an index in record[0]. The server's function for it uses TABLE::tmp_set as
-// scratch, where a sort around this read keeps its read set.
-void ha_atoll::compute_virtual_columns(size_t index) {
-  const KEY &key = table->key_info[index];
-  const size_t bytes = my_bitmap_buffer_size(&table->tmp_set);
-  const std::string kept(reinterpret_cast<const char *>(table->tmp_set.bitmap), bytes);
-  for (uint i = 0; i < key.user_defined_key_parts; i++) {
-    Field *field = table->field[key.key_part[i].fieldnr - 1];
-    if (!field->stored_in_db()) table->update_virtual_field(field, true);
-  }
-  std::memcpy(table->tmp_set.bitmap, kept.data(), bytes);
-}
-
 // The row of `primary_key` as this read sees it. *found: false when there is none.
 int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *found) {
   row_slice_.Reset();

@@ -151,6 +151,8 @@ int ha_atoll::open(const char *name, int, uint) {
       layout_->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
   stats.block_size = 16384;
   search_record_.resize(table_share->reclength);
+  indexes_virtual_text_ = false;
+  for (uint i = 0; i < table_share->keys; i++) indexes_virtual_text_ |= indexes_virtual_text(i);
   load_statistics();
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }

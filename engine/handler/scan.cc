@@ -33,29 +33,6 @@ int ha_atoll::rnd_end() {
   return 0;
 }
 
-// Partitions read by an index are merged by the columns of that index, in records of their own, where the
-// server computes no virtual columns; neither does it where it believes that they come from entries.
-void ha_atoll::complete_for_merge(uchar *record) {
-  if (active_index == MAX_KEY || !indexes_virtual_column(active_index)) return;
-  if (record == table->record[0]) return compute_virtual_columns(active_index);
-  swap_virtual_text(active_index);
-  table->move_fields(table->field, record, table->record[0]);
-  compute_virtual_columns(active_index);
-  table->move_fields(table->field, table->record[0], record);
-  swap_virtual_text(active_index);
-}
-
-// Text of virtual columns stands in the fields: that of record[0] in their value, that of a row read
-// elsewhere in their read_value. Only the value can be computed.
-void ha_atoll::swap_virtual_text(size_t index) {
-  const KEY &key = table->key_info[index];
-  for (uint i = 0; i < key.user_defined_key_parts; i++) {
-    Field *field = table->field[key.key_part[i].fieldnr - 1];
-    if (!field->stored_in_db() && (field->flags & BLOB_FLAG))
-      static_cast<Field_blob *>(field)->swap_value_and_read_value();
-  }
-}
-
 // Only for consistent reads of tables without own writes; the range is then one snapshot for all threads.
 bool ha_atoll::should_scan_in_parallel() {
   if (locking() || is_temporary() || transaction()->has_writes(layout_->family()->side())) return false;

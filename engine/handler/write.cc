@@ -64,6 +64,7 @@ Status ha_atoll::write_apart(const std::function<Status()> &write) {
 
 Status ha_atoll::write_new_row(const uchar *record) {
   const Layout &layout = *layout_;
+  compute_virtual_text(record, nullptr);
   ATOLL_RETURN_IF_ERROR(ah::check_row_size(layout.row(), record));
   uint64_t hidden_id = 0;
   if (layout.hidden_primary()) ATOLL_RETURN_IF_ERROR(next_hidden_id(&hidden_id));
@@ -192,6 +193,7 @@ int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
 // kNotFound: nothing to change.
 Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_record) {
   const Layout &layout = *layout_;
+  compute_virtual_text(old_record, new_record);
   ATOLL_RETURN_IF_ERROR(ah::check_row_size(layout.row(), new_record));
   const uint64_t hidden_id =
       layout.hidden_primary()
@@ -253,6 +255,7 @@ int ha_atoll::delete_row(const uchar *record) {
 
 Status ha_atoll::remove_row(const uchar *record) {
   const Layout &layout = *layout_;
+  compute_virtual_text(record, nullptr);
   const uint64_t hidden_id =
       layout.hidden_primary()
           ? ah::hidden_id_of(std::string_view(current_primary_key_).substr(atoll::codec::kKeyStartLength))
