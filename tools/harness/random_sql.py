@@ -346,6 +346,14 @@ def new_server() -> Server:
     return Server(scratch_directory("random") / "s", options)
 
 
+def running(server: Server) -> Server:
+    """Returns the server, or a new one in place of one that has ended."""
+    if server.running():
+        return server
+    server.destroy()
+    return new_server().start()
+
+
 def replay(pair: Pair, script: list[Step]) -> tuple[int, Difference] | None:
     """Runs a script in empty databases; returns the step that differs and how, or nothing."""
     for number, step in enumerate([Step("", action="reset"), *script]):
@@ -423,6 +431,7 @@ def run_rounds(
         except Stop as stop:
             result.stopped[str(stop)] += 1
             print(f"seed {current.seed} ended by an allowed difference: {stop}: {stop.detail}", flush=True)
+            server = running(server)
         except Difference as difference:
             failure = Failure(
                 current.seed, len(current.script), difference.kind, str(difference), current.script

@@ -393,19 +393,21 @@ class Pair:
 
     def _restart(self) -> None:
         self.close()
-        try:
-            self.server.restart()
-        except ServerFailed as error:
-            raise Difference("restart", str(error)) from error
+        self._start(self.server.restart)
 
     def _kill(self) -> None:
         if self.server.running():
             self._sync_sequences()
         self.server.kill()
         self.close()
+        self._start(self.server.start)
+
+    def _start(self, start: Callable[[], Server]) -> None:
         try:
-            self.server.start()
+            start()
         except ServerFailed as error:
+            if self.server.innodb_cannot_recover():
+                raise Stop("InnoDB cannot recover", str(error)) from error
             raise Difference("restart", str(error)) from error
 
     def _kill_during(self, step: Step) -> Answer:

@@ -113,6 +113,10 @@ class Table:
     def written(self) -> list[Column]:
         return [column for column in self.columns if not column.expression]
 
+    def has_generated_text(self) -> bool:
+        """Returns whether there is a generated TEXT column, stored or not."""
+        return any(c.type.long and c.expression for c in self.columns)
+
     def auto_column(self) -> Column | None:
         return next((column for column in self.columns if column.auto), None)
 
