@@ -15,11 +15,11 @@ import os
 import random
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pymysql
 from harness import random_sql_dml as dml
-from harness.random_sql_schema import Names, Table, random_index, random_table
+from harness.random_sql_schema import Index, Names, Table, random_index, random_table
 from harness.server import Server
 
 SECONDS = float(os.environ.get("ATOLL_SESSIONS_SECONDS", "60"))
@@ -67,10 +67,16 @@ class Session(threading.Thread):
         has_written = False
         for _ in range(self._dice.randrange(1, 7)):
             table = self._dice.choice(self._tables)
-            if self._dice.random() < 0.3:
+            what = self._dice.random()
+            if what < 0.3:
                 if level == "REPEATABLE READ" and self._is_in_transaction():
-                    comparable = without_unique(table) if has_written else table
-                    self.questions += compare_indexes(self._connection, self._dice, comparable)
+                    indexes = comparable(table, unique=not has_written)
+                    self.questions += compare_indexes(self._connection, self._dice, table, indexes)
+            elif what < 0.4:
+                self._ask(self._dice.choice(("SAVEPOINT s", "ROLLBACK TO s")))
+            elif what < 0.5:
+                if steps := dml.by_every_index(self._dice, table):
+                    self._ask(steps[0].sql + self._dice.choice(dml.LOCKS))
             elif (step := self._write(table)) is not None:
                 has_written = True
                 self._ask(step.sql)
@@ -118,10 +124,10 @@ class Builder(threading.Thread):
 
     def _alter(self) -> None:
         table = self._dice.choice(self._tables)
-        index = random_index(self._dice, self._names, table)
+        index = random_index(self._dice, self._names, table, unique=False)
         if self._dice.random() < 0.4:
             index = table.primary()
-        if index is None:
+        if index is None or loses_rows(index):
             return
         name = "PRIMARY KEY" if index.name == "PRIMARY" else f"KEY b{index.name}"
         add = index.definition().replace(f"KEY {index.name}", name)
@@ -132,19 +138,28 @@ class Builder(threading.Thread):
                 self.built += 1
 
 
-def without_unique(table: Table) -> Table:
-    """Returns the table without unique keys but the primary one.
+def loses_rows(index: Index) -> bool:
+    """Returns whether the server's ranges of it may lose rows, on InnoDB too: behind its first part one descends."""
+    return any(part.endswith(" DESC") for part in index.parts[1:])
 
-    Beside a row of its own, a transaction's snapshot may show one with the same key that others have removed since.
-    Both are there for a scan, and one for a unique key; InnoDB's too.
+
+def comparable(table: Table, unique: bool) -> list[Index]:
+    """Returns the indexes by which a question must have the answer that it has without an index.
+
+    Not unique ones after own writes: beside a row of its own, a transaction's snapshot may show one with the same key
+    that others have removed since. Both are there for a scan, and one for a unique key; InnoDB's too.
     """
-    return replace(table, indexes=[i for i in table.indexes if not i.unique or i.name == "PRIMARY"])
+    usable = [index for index in table.indexes if not loses_rows(index)]
+    return [index for index in usable if unique or not index.unique or index.name == "PRIMARY"]
 
 
 def connect(server: Server) -> pymysql.Connection:
     connection = pymysql.connect(unix_socket=str(server.socket), user="root", database="d", charset="utf8mb4",
                                  autocommit=True, conv={}, use_unicode=False, read_timeout=120)  # fmt: skip
     ask(connection, "SET atoll_lock_wait_timeout = 2")
+    # The server takes BETWEEN 'E' AND 'é' for an equality when the two are equal in the connection's collation, though
+    # they are not in the column's; only where it can use an index.
+    ask(connection, "SET NAMES utf8mb4 COLLATE utf8mb4_bin")
     return connection
 
 
@@ -160,10 +175,12 @@ def ask(connection: pymysql.Connection, sql: str) -> list[tuple]:
         raise
 
 
-def compare_indexes(connection: pymysql.Connection, dice: random.Random, table: Table) -> int:
-    """Puts one question by every index. Returns how often. Errors: Wrong when the answers differ."""
+def compare_indexes(
+    connection: pymysql.Connection, dice: random.Random, table: Table, indexes: list[Index]
+) -> int:
+    """Puts one question by every index given. Returns how often. Errors: Wrong when the answers differ."""
     answers: dict[str, list[str]] = {}
-    for step in dml.by_every_index(dice, table):
+    for step in dml.by_every_index(dice, table, indexes):
         with contextlib.suppress(pymysql.Error):
             answers[step.sql] = sorted(map(repr, ask(connection, step.sql)))
     different = list({tuple(rows): sql for sql, rows in answers.items()}.items())
@@ -227,7 +244,7 @@ def play(server: Server, seed: str, alters: bool) -> tuple[int, int]:
         if seen := next((thread.wrong for thread in (*sessions, *builders) if thread.wrong), ""):
             raise Wrong(f"{definitions}\n{seen}")
         for table in tables:
-            compare_indexes(connection, dice, table)
+            compare_indexes(connection, dice, table, comparable(table, unique=True))
             look_for_duplicates(connection, table)
             answers = ask(connection, f"CHECK TABLE {table.name} EXTENDED")
             if complaints := [row for row in answers if row[3] != b"OK"]:

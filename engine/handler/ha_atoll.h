@@ -133,6 +133,7 @@ class ha_atoll final : public handler {
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int check(THD *thd, HA_CHECK_OPT *options) override;
   bool get_error_message(int error, String *out) override;
+  void print_error(int error, myf flags) override;
 
   const std::shared_ptr<const atoll::handler::Layout> &layout() const { return layout_; }
 
@@ -151,6 +152,7 @@ class ha_atoll final : public handler {
   class Check;  // check.cc
 
   int fail(const Status &status);
+  int show_read_error(int error);
   atoll::txn::Transaction *transaction() { return apart_ ? apart_.get() : session_->transaction(); }
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }
@@ -337,5 +339,6 @@ class ha_atoll final : public handler {
   std::string primary_key_, old_primary_key_;
   std::unique_ptr<atoll::handler::BulkCopy> bulk_;
 
-  Status last_error_;  // for get_error_message
+  Status last_error_;    // for get_error_message
+  int shown_error_ = 0;  // see show_read_error
 };

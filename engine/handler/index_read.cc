@@ -176,7 +176,7 @@ int ha_atoll::index_last(uchar *record) {
   seek.key = layout_->index(active_index).end;
   seek.forward = false;
   const int error = read_from(seek, record);
-  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : show_read_error(error);
 }
 
 int ha_atoll::index_next(uchar *record) {

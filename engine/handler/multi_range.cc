@@ -65,7 +65,7 @@ int ha_atoll::multi_range_read_next(range_id_t *range) {
   for (;;) {
     const int error = next_row_of_ranges(range);
     table->status = error ? STATUS_NOT_FOUND : 0;
-    if (error) return error;
+    if (error) return show_read_error(error);
     if (mrr_funcs.skip_index_tuple == nullptr || !mrr_funcs.skip_index_tuple(mrr_iter, *range)) return 0;
     if (locking()) unlock_row();
   }

@@ -181,6 +181,7 @@ int ha_atoll::reset() {
   skip_locked_ = false;
   semi_consistent_ = SemiConsistent::kOff;
   next_scan_end_.clear();
+  shown_error_ = 0;
   return 0;
 }
 
@@ -236,6 +237,21 @@ int ha_atoll::fail(const Status &status) {
                     ? status.with("table " + ah::shown_table(ha_thd(), table_share))
                     : status;
   return ah::report(ha_thd(), last_error_);
+}
+
+// The server forgets to show the errors of reads that fill a rowid filter, gather the rows of an index merge
+// or begin a loose scan: an UPDATE would succeed and change nothing, a client wait for the end of a result.
+// Such reads show theirs themselves.
+int ha_atoll::show_read_error(int error) {
+  if (error == 0 || error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) return error;
+  print_error(error, MYF(0));
+  shown_error_ = error;
+  return error;
+}
+
+// Not twice, where the server does not forget.
+void ha_atoll::print_error(int error, myf flags) {
+  if (error != std::exchange(shown_error_, 0)) ::handler::print_error(error, flags);
 }
 
 // The server appends the text to its own where that is complete already: only what SQL has no words for.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from harness.random_sql_schema import Column, Table
+from harness.random_sql_schema import Column, Index, Table
 
 
 @dataclass
@@ -395,13 +395,13 @@ def history(rng: random.Random, table: Table) -> Step:
     )))  # fmt: skip
 
 
-def by_every_index(rng: random.Random, table: Table) -> list[Step]:
-    """The same question by every index and by none; the comparator wants one answer from all."""
+def by_every_index(rng: random.Random, table: Table, indexes: list[Index] | None = None) -> list[Step]:
+    """The same question by every index, or by those given, and by none; all must give one answer."""
     if not table.indexes:
         return []
     columns = ", ".join(c.name for c in rng.sample(table.columns, rng.randrange(1, len(table.columns) + 1)))
     where = condition(rng, table)
-    hints = [f"FORCE INDEX ({index.name})" for index in table.indexes]
+    hints = [f"FORCE INDEX ({index.name})" for index in (table.indexes if indexes is None else indexes)]
     hints.append(f"IGNORE INDEX ({', '.join(index.name for index in table.indexes)})")
     return [Step(f"SELECT {columns} FROM {table.name} {hint} WHERE {where}", action="same") for hint in hints]
 
