@@ -177,14 +177,15 @@ class Round:
     def _innodb_loses(self, step: Step) -> bool:
         """InnoDB loses a row of a TEMPORARY table that was deleted and inserted again when that is rolled back.
 
-        Outside of a transaction too: an UPDATE of keys may fail halfway.
+        Outside of a transaction too: an UPDATE of keys and a REPLACE may fail halfway.
         """
         tables = [t for t in self.definitions.tables if t.temporary and f" {t.name} " in f"{step.sql} "]
         keys = [
             name for t in tables for index in t.indexes if index.name == "PRIMARY" for name in index.columns
         ]
         deletes = any(word in step.sql for word in ("REPLACE", "DELETE", *(f"{name} = " for name in keys)))
-        return bool(tables) and (self.in_transaction or "UPDATE" in step.sql) and deletes
+        may_fail_halfway = "UPDATE" in step.sql or "REPLACE" in step.sql
+        return bool(tables) and (self.in_transaction or may_fail_halfway) and deletes
 
     def _change(self, change: Change | None) -> None:
         if change is None:

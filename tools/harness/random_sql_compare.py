@@ -291,7 +291,7 @@ class Pair:
         self._administer("CREATE DATABASE IF NOT EXISTS aside")
         for table in set(re.findall(r"\bt\d*\b", step.sql)):
             copy = f"CREATE TEMPORARY TABLE aside.{table} ENGINE=Aria AS SELECT * FROM {table}"
-            keys = re.findall(r"\bKEY `(\w+)`", self.definition("inno", table))
+            keys = re.findall(r"\bKEY `(\w+)`", self.definition("inno", table, step.session))
             self.ask("inno", copy + (f" IGNORE INDEX ({', '.join(keys)})" if keys else ""), step.session)
         self.ask("inno", "USE aside", step.session)
         copies = self.ask("inno", HINTS.sub("", step.sql), step.session)
@@ -301,7 +301,7 @@ class Pair:
     def _stop_if_innodb_reads_virtual_columns(self, step: Step, difference: Difference) -> None:
         """Its INSERT ... SELECT finds NULL in a virtual column that an index has and the same SELECT shows."""
         source = re.search(r" SELECT .* FROM (t\d+)\b", step.sql)
-        if source and " VIRTUAL" in self.definition("inno", source[1]):
+        if source and " VIRTUAL" in self.definition("inno", source[1], step.session):
             raise Stop("InnoDB's INSERT ... SELECT of a virtual column", str(difference)) from difference
 
     # ---- the whole content ----------------------------------------------------------------------------
@@ -319,8 +319,8 @@ class Pair:
             row[0] for row in self.ask(database, f"SHOW FULL TABLES FROM {database}", "checker").rows
         )
 
-    def definition(self, database: str, table: str) -> str:
-        answer = self.ask(database, f"SHOW CREATE TABLE {table}", "checker")
+    def definition(self, database: str, table: str, session: str = "checker") -> str:
+        answer = self.ask(database, f"SHOW CREATE TABLE {table}", session)
         if (
             answer.error and "storage engine InnoDB" in answer.message
         ):  # EXCHANGE PARTITION with keys in another order
