@@ -1,7 +1,8 @@
 // ha_atoll: AUTO_INCREMENT.
 //
 // The counter is in memory, shared by all handlers of a table. It is stored with the rows of each committing
-// transaction, and loaded as the larger of what is stored and the largest value in the table.
+// transaction, and loaded as the largest of what is stored, of the values in the table, and of those that
+// open and prepared transactions have written.
 #include "handler/ha_atoll.h"
 
 #include "handler/error_map.h"
@@ -24,6 +25,29 @@ bool inserts_rows(THD *thd) {
   return command != SQLCOM_UPDATE && command != SQLCOM_DELETE;
 }
 
+// Where an index has its largest first part: at its end, or at its start if it descends. *key: empty if it
+// has no entry, committed or not, as asked.
+Status key_of_largest(const ah::Layout &layout, const ah::IndexLayout &index, bool committed,
+                      std::string *key) {
+  const atoll::plugin::Instance *instance = atoll::plugin::instance();
+  atoll::lsm::Family *family = layout.family();
+  const bool descending = index.parts[0].descending;
+  if (!committed) {
+    if (family->side() == atoll::lsm::Side::kMain)
+      *key = instance->transactions->outermost_uncommitted(family, index.start, index.end, !descending);
+    return Status::Ok();
+  }
+  rocksdb::ReadOptions options;
+  const rocksdb::Slice lower(index.start), upper(index.end);
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> it(
+      instance->database->db(family->side())->NewIterator(options, family->handle()));
+  descending ? it->SeekToFirst() : it->SeekToLast();
+  if (it->Valid()) *key = it->key().ToString();
+  return atoll::lsm::from_rocksdb(it->status());
+}
+
 }  // namespace
 
 namespace atoll::handler {
@@ -39,32 +63,30 @@ Share::~Share() {
 
 }  // namespace atoll::handler
 
+// *next: behind the number in an index key, if that is not empty. The number is its first part.
+Status ha_atoll::raise_to_number_in(const ah::IndexLayout &index, std::string_view key, uint64_t *next) {
+  if (key.empty()) return Status::Ok();
+  ATOLL_RETURN_IF_ERROR(index.codec->decode(key.substr(atoll::codec::kKeyStartLength), {},
+                                            search_record_.data(), &key_scratch_));
+  Field *field = table->found_next_number_field;
+  const longlong last = field->val_int(search_record_.data() + field->offset(table->record[0]));
+  if (last > 0 || (field->flags & UNSIGNED_FLAG)) *next = std::max(*next, static_cast<uint64_t>(last) + 1);
+  return Status::Ok();
+}
+
 Status ha_atoll::load_auto_increment() {
   if (share_->next_auto_increment != 0) return Status::Ok();
   std::lock_guard<std::mutex> guard(share_->auto_increment_mutex);
   if (share_->next_auto_increment != 0) return Status::Ok();
   uint64_t next = is_temporary() ? ah::TemporaryTables::auto_increment(table_share->normalized_path.str)
                                  : atoll::plugin::instance()->catalog->auto_increment(layout_->def().id);
-  const uint index = table_share->next_number_index;
-  const ah::IndexLayout &layout = layout_->index(index);
   if (table_share->next_number_keypart == 0) {
-    rocksdb::ReadOptions options;
-    const rocksdb::Slice lower(layout.start), upper(layout.end);
-    options.iterate_lower_bound = &lower;
-    options.iterate_upper_bound = &upper;
-    atoll::lsm::Family *family = layout_->family();
-    std::unique_ptr<rocksdb::Iterator> it(
-        atoll::plugin::instance()->database->db(family->side())->NewIterator(options, family->handle()));
-    const bool descending = layout.parts[0].descending;
-    descending ? it->SeekToFirst() : it->SeekToLast();
-    ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(it->status()));
-    if (it->Valid()) {
-      const std::string key = it->key().ToString();
-      ATOLL_RETURN_IF_ERROR(layout.codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
-                                                 {}, search_record_.data(), &key_scratch_));
-      Field *field = table->found_next_number_field;
-      const longlong last = field->val_int(search_record_.data() + field->offset(table->record[0]));
-      if (last > 0 || (field->flags & UNSIGNED_FLAG)) next = std::max(next, static_cast<uint64_t>(last) + 1);
+    const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
+    // First those that are not committed: what becomes so between the two is seen twice, not missed.
+    for (const bool committed : {false, true}) {
+      std::string key;
+      ATOLL_RETURN_IF_ERROR(key_of_largest(*layout_, index, committed, &key));
+      ATOLL_RETURN_IF_ERROR(raise_to_number_in(index, key, &next));
     }
   }
   share_->next_auto_increment = std::max<uint64_t>(next, 1);

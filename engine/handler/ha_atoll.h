@@ -256,6 +256,7 @@ class ha_atoll final : public handler {
   Status last_taken_id(uint64_t *id) const;
   Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
+  Status raise_to_number_in(const atoll::handler::IndexLayout &index, std::string_view key, uint64_t *next);
   void raise_auto_increment(const uchar *record);
   int check_writable();
   bool needs_row_logging(THD *thd);

@@ -329,14 +329,14 @@ Status ha_atoll::remove_entries_of(std::string_view row, const std::string &prim
 Status ha_atoll::last_taken_id(uint64_t *id) const {
   const atoll::plugin::Instance *instance = atoll::plugin::instance();
   atoll::lsm::Family *family = layout_->family();
-  std::string end;
+  std::string last;
   if (family->side() == atoll::lsm::Side::kMain) {
     const ah::IndexLayout &rows = layout_->primary_index();
-    end = instance->transactions->end_of_uncommitted(family, rows.start, rows.end);
+    last = instance->transactions->outermost_uncommitted(family, rows.start, rows.end, true);
   }
   ATOLL_RETURN_IF_ERROR(ah::last_hidden_id(*layout_, instance->database->db(family->side()), id));
-  if (end.size() >= atoll::codec::kKeyStartLength + ah::kHiddenIdLength)
-    *id = std::max(*id, ah::hidden_id_of(std::string_view(end).substr(atoll::codec::kKeyStartLength)));
+  if (!last.empty())
+    *id = std::max(*id, ah::hidden_id_of(std::string_view(last).substr(atoll::codec::kKeyStartLength)));
   return Status::Ok();
 }
 

@@ -194,26 +194,33 @@ TEST_F(PreparedTest, AWriterIsFoundByItsRange) {
   EXPECT_EQ(manager->prepared_writer(main, "index1", "index2"), "");
 }
 
-TEST_F(PreparedTest, TheEndOfWhatIsNotCommitted) {
+TEST_F(PreparedTest, TheOutermostKeysThatAreNotCommitted) {
   open();
-  EXPECT_EQ(manager->end_of_uncommitted(main, "index1", "index2"), "index1");
+  const auto outermost = [&](bool last) {
+    return manager->outermost_uncommitted(main, "index1", "index2", last);
+  };
+  EXPECT_EQ(outermost(true), "");
+  EXPECT_EQ(outermost(false), "");
   {
     auto committed = manager->begin(&user), open_one = manager->begin(&user), other = manager->begin(&user);
     ASSERT_TRUE(committed->put(main, "index1z", "").ok());
+    ASSERT_TRUE(committed->put(main, "index1a", "").ok());
     ASSERT_TRUE(open_one->put(main, "index1c", "").ok());
     ASSERT_TRUE(other->put(main, "index1b", "").ok());
     ASSERT_TRUE(other->put(main, "index2", "").ok());
     ASSERT_TRUE(committed->commit(false).ok());
-    EXPECT_EQ(manager->end_of_uncommitted(main, "index1", "index2"), std::string("index1c\0", 8));
+    EXPECT_EQ(outermost(true), "index1c");
+    EXPECT_EQ(outermost(false), "index1b");
   }
   manager->detach_prepared(prepared("xid", "index1key"));
   for (int round = 0; round < 2; ++round) {
-    EXPECT_EQ(manager->end_of_uncommitted(main, "index1", "index2"), std::string("index1key\0", 10));
+    EXPECT_EQ(outermost(true), "index1key");
+    EXPECT_EQ(outermost(false), "index1key");
     close();
     open();
   }
   ASSERT_TRUE(manager->take_prepared("xid")->rollback_prepared().ok());
-  EXPECT_EQ(manager->end_of_uncommitted(main, "index1", "index2"), "index1");
+  EXPECT_EQ(outermost(true), "");
 }
 
 TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {

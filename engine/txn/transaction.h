@@ -158,11 +158,11 @@ class Manager {
   virtual std::string prepared_writer(lsm::Family *family, std::string_view lower,
                                       std::string_view upper) = 0;
 
-  // From which key of [lower, upper) on nobody has written what is not committed; `lower`: nobody has at all.
-  // Asked before the database is read, so that the two miss no write. Requires: both bounds in one index of
-  // main.
-  virtual std::string end_of_uncommitted(lsm::Family *family, std::string_view lower,
-                                         std::string_view upper) = 0;
+  // The first or last key of [lower, upper) that somebody has written and not committed; empty: there is
+  // none. Asked before the database is read, so that the two miss no write. Requires: both bounds in one
+  // index of main.
+  virtual std::string outermost_uncommitted(lsm::Family *family, std::string_view lower,
+                                            std::string_view upper, bool last) = 0;
 
   virtual std::vector<TransactionInfo> list() = 0;
 

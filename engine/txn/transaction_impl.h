@@ -189,8 +189,8 @@ class ManagerImpl final : public Manager {
   void detach_prepared(std::unique_ptr<Transaction> transaction) override;
   std::unique_ptr<Transaction> take_prepared(std::string_view xid) override;
   std::string prepared_writer(lsm::Family *family, std::string_view lower, std::string_view upper) override;
-  std::string end_of_uncommitted(lsm::Family *family, std::string_view lower,
-                                 std::string_view upper) override;
+  std::string outermost_uncommitted(lsm::Family *family, std::string_view lower, std::string_view upper,
+                                    bool last) override;
   std::vector<TransactionInfo> list() override;
   void set_wal_position(std::function<uint64_t()> position) override { wal_position_ = std::move(position); }
 

@@ -127,11 +127,13 @@ bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Fam
   return any;
 }
 
-std::string ManagerImpl::end_of_uncommitted(lsm::Family *family, std::string_view lower,
-                                            std::string_view upper) {
-  std::string end(lower), last(upper), entry;
-  (void)find_foreign_write(nullptr, family, &end, &last, false, &entry);
-  return end;
+std::string ManagerImpl::outermost_uncommitted(lsm::Family *family, std::string_view lower,
+                                               std::string_view upper, bool last) {
+  std::string low(lower), high(upper), entry;
+  if (!find_foreign_write(nullptr, family, &low, &high, !last, &entry)) return {};
+  if (!last) return high;
+  low.pop_back();  // the bound is the first key behind it
+  return low;
 }
 
 std::string ManagerImpl::prepared_writer(lsm::Family *family, std::string_view lower,
