@@ -152,6 +152,14 @@ def test_unexpected_failures_and_passes_are_both_reported(tmp_path: Path) -> Non
     assert [line.split(":")[0] for line in complaints] == ["s.new", "s.gone", "s.absent"]
 
 
+def test_a_combination_that_innodb_does_not_pass_either_is_no_difference(tmp_path: Path) -> None:
+    entries = entries_of(tmp_path, "innodb s.one 'stmt' why\n")
+    failed = Run({"s.one 'mix'": Outcome("pass"), "s.one 'stmt'": Outcome("fail")})
+    assert judge_subject(entries, failed, failed) == []
+    passed = Run({"s.one 'mix'": Outcome("pass"), "s.one 'stmt'": Outcome("pass")})
+    assert len(judge_subject(entries, failed, passed)) == 1
+
+
 def test_a_skip_with_atoll_only_is_reported(tmp_path: Path) -> None:
     complaints = judge_subject(entries_of(tmp_path, ""), run_of(one="skipped"), run_of(one="pass"))
     assert len(complaints) == 1
