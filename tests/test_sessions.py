@@ -15,11 +15,11 @@ import os
 import random
 import threading
 import time
-from dataclasses import dataclass
 
 import pymysql
 from harness import random_sql_dml as dml
-from harness.random_sql_schema import Index, Names, Table, random_index, random_table
+from harness.random_sessions import Wrong, ask, connect, make_tables
+from harness.random_sql_schema import Index, Names, Table, random_index
 from harness.server import Server
 
 SECONDS = float(os.environ.get("ATOLL_SESSIONS_SECONDS", "60"))
@@ -27,18 +27,6 @@ SEED = int(os.environ.get("ATOLL_SESSIONS_SEED", "20261122"))
 SESSIONS = 4
 TRANSACTIONS = 30  # of a session in a round
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "REPEATABLE READ", "SERIALIZABLE")
-# Engine errors that no statement of these may have: a row or an entry was not where it must be.
-BAD_ERRORS = {1030, 1032, 1033, 1034, 1194, 1296, 1815, 2006, 2013}
-
-
-@dataclass
-class Wrong(Exception):
-    """What must not be."""
-
-    what: str
-
-    def __str__(self) -> str:
-        return self.what
 
 
 class Session(threading.Thread):
@@ -153,28 +141,6 @@ def comparable(table: Table, unique: bool) -> list[Index]:
     return [index for index in usable if unique or not index.unique or index.name == "PRIMARY"]
 
 
-def connect(server: Server) -> pymysql.Connection:
-    connection = pymysql.connect(unix_socket=str(server.socket), user="root", database="d", charset="utf8mb4",
-                                 autocommit=True, conv={}, use_unicode=False, read_timeout=120)  # fmt: skip
-    ask(connection, "SET atoll_lock_wait_timeout = 2")
-    # The server takes BETWEEN 'E' AND 'é' for an equality when the two are equal in the connection's collation, though
-    # they are not in the column's; only where it can use an index.
-    ask(connection, "SET NAMES utf8mb4 COLLATE utf8mb4_bin")
-    return connection
-
-
-def ask(connection: pymysql.Connection, sql: str) -> list[tuple]:
-    """Returns the rows. Errors: Wrong if the engine says what it must never say; others as they are."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-    except pymysql.Error as error:
-        if error.args[0] in BAD_ERRORS:
-            raise Wrong(f"{sql}\n  {error}") from error
-        raise
-
-
 def compare_indexes(
     connection: pymysql.Connection, dice: random.Random, table: Table, indexes: list[Index]
 ) -> int:
@@ -201,28 +167,6 @@ def look_for_duplicates(connection: pymysql.Connection, table: Table) -> None:
         query = f"SELECT {columns}, COUNT(*) FROM {table.name} WHERE {given} GROUP BY {columns} HAVING COUNT(*) > 1"
         if found := ask(connection, query):
             raise Wrong(f"{index.definition()} of {table.name} has duplicates: {found}")
-
-
-def make_tables(connection: pymysql.Connection, dice: random.Random) -> list[Table]:
-    """Makes up to two tables with at least one secondary index and some rows."""
-    names = Names()
-    tables = []
-    for _ in range(8):
-        table = random_table(dice, names)
-        table.versioned = False  # needs the clock to go on
-        if any(c.type.sql.startswith("CHAR") and "nopad" in c.type.sql for c in table.columns):
-            continue  # 'ß' and 'ss' are one to a condition and two to an index, InnoDB's too
-        if index := random_index(dice, names, table):
-            table.indexes.append(index)
-        with contextlib.suppress(pymysql.Error):
-            ask(connection, table.create().replace("{E}", "ATOLL").replace("{C}", ""))
-            tables.append(table)
-            for _ in range(3):
-                with contextlib.suppress(pymysql.Error):
-                    ask(connection, dml.insert(dice, table).sql)
-        if len(tables) == 2:
-            break
-    return tables
 
 
 def play(server: Server, seed: str, alters: bool) -> tuple[int, int]:

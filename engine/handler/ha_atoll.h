@@ -292,6 +292,7 @@ class ha_atoll final : public handler {
   // if it matches the server asks for it again; then it is waited for.
   enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
   SemiConsistent semi_consistent_ = SemiConsistent::kOff;
+  bool seeks_unique_key_ = false;     // the last search was for the one row of a unique key
   bool write_locked_ = false;         // the statement may change rows: unpack and copy whole rows
   bool keyread_ = false;              // the server computes no virtual columns of the index
   bool entries_suffice_ = false;      // keyread_, and the entries of the index have all that is wanted

@@ -228,8 +228,8 @@ int ha_atoll::begin_reading() {
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
-  // The one row of a unique key is looked for again, not stepped to.
-  if (semi_consistent_ == SemiConsistent::kReturned) semi_consistent_ = SemiConsistent::kAgain;
+  seeks_unique_key_ = index.unique && seek.parts == index.user_parts && !seek.prefix.empty() &&
+                      !layout_->entry_has_null(active_index, seek.key);
   batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsMax);
   if (int error = begin_reading()) return error;
   // So does an index built since then; rows found by it with locks are the newest.

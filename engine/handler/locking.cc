@@ -208,9 +208,10 @@ void ha_atoll::try_semi_consistent_read(bool yes) {
 }
 
 // Locks a row that a scan has come to. A semi-consistent read that finds it locked takes it as it is
-// committed.
+// committed. Not so the one row of a unique key: backwards through several keys the server does not ask for
+// it again (QUICK_SELECT_DESC), and an UPDATE would pass it by.
 Status ha_atoll::lock_or_peek(std::string_view key, bool *waited) {
-  if (semi_consistent_ != SemiConsistent::kAllowed) {
+  if (semi_consistent_ != SemiConsistent::kAllowed || seeks_unique_key_) {
     if (semi_consistent_ == SemiConsistent::kAgain) semi_consistent_ = SemiConsistent::kAllowed;
     return lock_row(key, lock_, waited);
   }

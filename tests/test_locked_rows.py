@@ -1,0 +1,107 @@
+"""Goal:   a statement that needs rows which another session has locked fails or waits, by whatever plan it finds them.
+        It never succeeds as if they were not there.
+Method: random tables with many indexes; one session locks all rows, the other runs a random UPDATE, DELETE or SELECT
+        FOR UPDATE that does not wait. Where it succeeds, it must find nothing either when nothing is locked.
+
+ATOLL_LOCKED_SECONDS says how long, ATOLL_LOCKED_SEED gives another seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections import Counter
+
+import pymysql
+from harness import random_sql_dml as dml
+from harness.random_sessions import ask, connect, make_tables
+from harness.random_sql_schema import Table
+from harness.server import Server
+
+SECONDS = float(os.environ.get("ATOLL_LOCKED_SECONDS", "30"))
+SEED = int(os.environ.get("ATOLL_LOCKED_SEED", "20261123"))
+STATEMENTS = 25  # for a table
+
+
+def add_rows_and_indexes(connection: pymysql.Connection, dice: random.Random, table: Table) -> None:
+    """Gives the optimizer a choice: index merges, rowid filters, backward reads."""
+    usable = [column.name for column in table.columns if column.type.indexable and not column.type.long]
+    steps = [dml.insert(dice, table).sql for _ in range(4)]
+    steps += [f"ALTER TABLE {table.name} ADD KEY z{name} ({name})" for name in usable if dice.random() < 0.6]
+    for sql in (*steps, f"ANALYZE TABLE {table.name}"):
+        with contextlib.suppress(pymysql.Error):
+            ask(connection, sql)
+
+
+def random_statement(dice: random.Random, table: Table) -> str:
+    choice = dice.random()
+    if choice < 0.6:
+        step = dml.update(dice, table, table) if choice < 0.4 else dml.delete(dice, table, table)
+        if step is not None:
+            return step.sql
+    where = f"{dml.condition(dice, table)} OR {dml.condition(dice, table)}"
+    return f"SELECT * FROM {table.name} WHERE {where} FOR UPDATE"
+
+
+def outcome(connection: pymysql.Connection, sql: str) -> tuple[int, int]:
+    """Returns the number of rows found or changed, which is undone, and the error or 0."""
+    rows, error = 0, 0
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            rows = cursor.execute(sql)
+    except pymysql.Error as failed:
+        error = failed.args[0]
+    ask(connection, "ROLLBACK")
+    return rows, error
+
+
+def outcome_beside_locks(
+    holder: pymysql.Connection, other: pymysql.Connection, table: Table, sql: str
+) -> tuple[int, int]:
+    ask(holder, "BEGIN")
+    ask(holder, f"SELECT * FROM {table.name} FOR UPDATE")
+    seen = outcome(other, sql)
+    ask(holder, "ROLLBACK")
+    return seen
+
+
+def play(server: Server, seed: str) -> Counter:
+    """One round. Returns how often which outcome was seen."""
+    dice = random.Random(seed)
+    server.run("DROP DATABASE IF EXISTS d", "CREATE DATABASE d")
+    seen: Counter = Counter()
+    with contextlib.closing(connect(server)) as holder, contextlib.closing(connect(server)) as other:
+        ask(
+            other,
+            f"SET SESSION TRANSACTION ISOLATION LEVEL {dice.choice(('READ COMMITTED', 'REPEATABLE READ'))}",
+        )
+        ask(other, "SET atoll_lock_wait_timeout = 0")
+        for table in make_tables(holder, dice):
+            add_rows_and_indexes(holder, dice, table)
+            for _ in range(STATEMENTS):
+                sql = random_statement(dice, table)
+                beside_locks = outcome_beside_locks(holder, other, table, sql)
+                seen["refused" if beside_locks[1] else "done"] += 1
+                if beside_locks[1] == 0:
+                    alone = outcome(other, sql)
+                    plan = ask(other, f"EXPLAIN {sql}")
+                    assert (beside_locks, alone) == ((0, 0), (0, 0)), (
+                        f"round {seed}: {sql}\n{plan}\n{table.create()}"
+                    )
+    return seen
+
+
+def test_what_needs_locked_rows_never_succeeds(lab):
+    print(f"seed {SEED}, {SECONDS} seconds")
+    server = lab.server().start()
+    deadline = time.monotonic() + SECONDS
+    seen: Counter = Counter()
+    rounds = 0
+    while time.monotonic() < deadline:
+        seen += play(server, f"{SEED}-{rounds}")
+        rounds += 1
+    print(f"{rounds} rounds, {dict(seen)}")
+    assert seen["refused"] > 100 and seen["done"] > 10, "too little to prove anything"
