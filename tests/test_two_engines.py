@@ -72,7 +72,7 @@ def test_both_halves_survive_kill_9(lab, options):
     print(f"ATOLL_KILL_SEED={SEED}")
     dice = random.Random(SEED)
     for attempt in range(1, ATTEMPTS + 1):
-        server = lab.server(**options)
+        server = lab.server(f"server{attempt}", **options)
         try:
             return kill_and_compare(server, dice)
         except ServerFailed:

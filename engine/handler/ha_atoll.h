@@ -153,6 +153,8 @@ class ha_atoll final : public handler {
 
   int fail(const Status &status);
   int show_read_error(int error);
+  int search(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find);
+  void forget_peeked_row();
   atoll::txn::Transaction *transaction() { return apart_ ? apart_.get() : session_->transaction(); }
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }

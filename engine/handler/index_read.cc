@@ -122,6 +122,10 @@ size_t ha_atoll::primary_parts_given(const KEY &key, size_t count) const {
 }
 
 int ha_atoll::index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
+  return show_read_error(search(record, key, parts, find));
+}
+
+int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
   Seek seek;
   size_t parts_used = 0;
   search_key(key, parts, &seek.key, &parts_used);
@@ -228,6 +232,7 @@ int ha_atoll::begin_reading() {
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
+  forget_peeked_row();
   seeks_unique_key_ = index.unique && seek.parts == index.user_parts && !seek.prefix.empty() &&
                       !layout_->entry_has_null(active_index, seek.key);
   batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsMax);
@@ -391,6 +396,7 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
 }
 
 int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
+  forget_peeked_row();
   if (int error = begin_reading()) return error;
   cursor_positioned_ = false;
   batch_.restart();

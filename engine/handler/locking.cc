@@ -207,6 +207,12 @@ void ha_atoll::try_semi_consistent_read(bool yes) {
   semi_consistent_ = allowed ? SemiConsistent::kAllowed : SemiConsistent::kOff;
 }
 
+// Before a search. A row that the server has not asked for again by then is not wanted; backwards it drops
+// what is outside of a range without a word (QUICK_SELECT_DESC).
+void ha_atoll::forget_peeked_row() {
+  if (semi_consistent_ != SemiConsistent::kOff) semi_consistent_ = SemiConsistent::kAllowed;
+}
+
 // Locks a row that a scan has come to. A semi-consistent read that finds it locked takes it as it is
 // committed. Not so the one row of a unique key: backwards through several keys the server does not ask for
 // it again (QUICK_SELECT_DESC), and an UPDATE would pass it by.

@@ -239,9 +239,9 @@ int ha_atoll::fail(const Status &status) {
   return ah::report(ha_thd(), last_error_);
 }
 
-// The server forgets to show the errors of reads that fill a rowid filter, gather the rows of an index merge
-// or begin a loose scan: an UPDATE would succeed and change nothing, a client wait for the end of a result.
-// Such reads show theirs themselves.
+// The server forgets to show the errors of reads that fill a rowid filter, gather the rows of an index merge,
+// begin a loose scan, or look for the maximum of its groups: an UPDATE would succeed and change nothing, a
+// client wait for the end of a result, a MAX be another group's. Such reads show theirs themselves.
 int ha_atoll::show_read_error(int error) {
   if (error == 0 || error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) return error;
   print_error(error, MYF(0));

@@ -29,9 +29,18 @@ class Wrong(Exception):
         return self.what
 
 
-def connect(server: Server) -> pymysql.Connection:
-    connection = pymysql.connect(unix_socket=str(server.socket), user="root", database="d", charset="utf8mb4",
-                                 autocommit=True, conv={}, use_unicode=False, read_timeout=120)  # fmt: skip
+def connect(server: Server, flags: int = 0) -> pymysql.Connection:
+    connection = pymysql.connect(
+        unix_socket=str(server.socket),
+        user="root",
+        database="d",
+        charset="utf8mb4",
+        autocommit=True,
+        conv={},
+        use_unicode=False,
+        read_timeout=120,
+        client_flag=flags,
+    )
     ask(connection, "SET atoll_lock_wait_timeout = 2")
     # The server takes BETWEEN 'E' AND 'é' for an equality when the two are equal in the connection's collation, though
     # they are not in the column's; only where it can use an index.
