@@ -25,29 +25,6 @@ bool inserts_rows(THD *thd) {
   return command != SQLCOM_UPDATE && command != SQLCOM_DELETE;
 }
 
-// Where an index has its largest first part: at its end, or at its start if it descends. *key: empty if it
-// has no entry, committed or not, as asked.
-Status key_of_largest(const ah::Layout &layout, const ah::IndexLayout &index, bool committed,
-                      std::string *key) {
-  const atoll::plugin::Instance *instance = atoll::plugin::instance();
-  atoll::lsm::Family *family = layout.family();
-  const bool descending = index.parts[0].descending;
-  if (!committed) {
-    if (family->side() == atoll::lsm::Side::kMain)
-      *key = instance->transactions->outermost_uncommitted(family, index.start, index.end, !descending);
-    return Status::Ok();
-  }
-  rocksdb::ReadOptions options;
-  const rocksdb::Slice lower(index.start), upper(index.end);
-  options.iterate_lower_bound = &lower;
-  options.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> it(
-      instance->database->db(family->side())->NewIterator(options, family->handle()));
-  descending ? it->SeekToFirst() : it->SeekToLast();
-  if (it->Valid()) *key = it->key().ToString();
-  return atoll::lsm::from_rocksdb(it->status());
-}
-
 }  // namespace
 
 namespace atoll::handler {
@@ -63,17 +40,6 @@ Share::~Share() {
 
 }  // namespace atoll::handler
 
-// *next: behind the number in an index key, if that is not empty. The number is its first part.
-Status ha_atoll::raise_to_number_in(const ah::IndexLayout &index, std::string_view key, uint64_t *next) {
-  if (key.empty()) return Status::Ok();
-  ATOLL_RETURN_IF_ERROR(index.codec->decode(key.substr(atoll::codec::kKeyStartLength), {},
-                                            search_record_.data(), &key_scratch_));
-  Field *field = table->found_next_number_field;
-  const longlong last = field->val_int(search_record_.data() + field->offset(table->record[0]));
-  if (last > 0 || (field->flags & UNSIGNED_FLAG)) *next = std::max(*next, static_cast<uint64_t>(last) + 1);
-  return Status::Ok();
-}
-
 Status ha_atoll::load_auto_increment() {
   if (share_->next_auto_increment != 0) return Status::Ok();
   std::lock_guard<std::mutex> guard(share_->auto_increment_mutex);
@@ -82,11 +48,14 @@ Status ha_atoll::load_auto_increment() {
                                  : atoll::plugin::instance()->catalog->auto_increment(layout_->def().id);
   if (table_share->next_number_keypart == 0) {
     const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
-    // First those that are not committed: what becomes so between the two is seen twice, not missed.
-    for (const bool committed : {false, true}) {
-      std::string key;
-      ATOLL_RETURN_IF_ERROR(key_of_largest(*layout_, index, committed, &key));
-      ATOLL_RETURN_IF_ERROR(raise_to_number_in(index, key, &next));
+    std::string key;  // of the largest number, which is its first part
+    ATOLL_RETURN_IF_ERROR(outermost_taken_key(index, !index.parts[0].descending, &key));
+    if (!key.empty()) {
+      ATOLL_RETURN_IF_ERROR(index.codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
+                                                {}, search_record_.data(), &key_scratch_));
+      Field *field = table->found_next_number_field;
+      const longlong last = field->val_int(search_record_.data() + field->offset(table->record[0]));
+      if (last > 0 || (field->flags & UNSIGNED_FLAG)) next = std::max(next, static_cast<uint64_t>(last) + 1);
     }
   }
   share_->next_auto_increment = std::max<uint64_t>(next, 1);

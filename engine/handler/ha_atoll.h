@@ -154,7 +154,8 @@ class ha_atoll final : public handler {
   int fail(const Status &status);
   int show_read_error(int error);
   int search(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find);
-  void forget_peeked_row();
+  bool is_whole_key(const std::string &key, size_t parts) const;
+  void begin_search(bool for_one_row);
   atoll::txn::Transaction *transaction() { return apart_ ? apart_.get() : session_->transaction(); }
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }
@@ -255,10 +256,9 @@ class ha_atoll final : public handler {
                                   const std::string &old_primary_key, const std::string &primary_key);
   Status log_online(const uchar *old_record, const std::string &old_primary_key, const uchar *new_record,
                     const std::string &primary_key);
-  Status last_taken_id(uint64_t *id) const;
+  Status outermost_taken_key(const atoll::handler::IndexLayout &index, bool last, std::string *key) const;
   Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
-  Status raise_to_number_in(const atoll::handler::IndexLayout &index, std::string_view key, uint64_t *next);
   void raise_auto_increment(const uchar *record);
   int check_writable();
   bool needs_row_logging(THD *thd);
@@ -294,7 +294,6 @@ class ha_atoll final : public handler {
   // if it matches the server asks for it again; then it is waited for.
   enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
   SemiConsistent semi_consistent_ = SemiConsistent::kOff;
-  bool seeks_unique_key_ = false;     // the last search was for the one row of a unique key
   bool write_locked_ = false;         // the statement may change rows: unpack and copy whole rows
   bool keyread_ = false;              // the server computes no virtual columns of the index
   bool entries_suffice_ = false;      // keyread_, and the entries of the index have all that is wanted

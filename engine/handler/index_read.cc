@@ -232,9 +232,7 @@ int ha_atoll::begin_reading() {
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
-  forget_peeked_row();
-  seeks_unique_key_ = index.unique && seek.parts == index.user_parts && !seek.prefix.empty() &&
-                      !layout_->entry_has_null(active_index, seek.key);
+  begin_search(index.unique && locking() && is_whole_key(seek.key, seek.parts));
   batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsMax);
   if (int error = begin_reading()) return error;
   // So does an index built since then; rows found by it with locks are the newest.
@@ -396,7 +394,7 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
 }
 
 int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
-  forget_peeked_row();
+  begin_search(false);  // its row is always locked
   if (int error = begin_reading()) return error;
   cursor_positioned_ = false;
   batch_.restart();

@@ -31,16 +31,24 @@ uint64_t hidden_id_of(std::string_view eight_bytes) {
   return id;
 }
 
-Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id) {
-  const IndexLayout &rows = layout.primary_index();
-  const rocksdb::Slice lower(rows.start), upper(rows.end);
+Status outermost_key(const Layout &layout, const IndexLayout &index, rocksdb::DB *db, bool last,
+                     std::string *key) {
+  const rocksdb::Slice lower(index.start), upper(index.end);
   rocksdb::ReadOptions options;
   options.iterate_lower_bound = &lower;
   options.iterate_upper_bound = &upper;
   const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, layout.family()->handle()));
-  it->SeekToLast();
-  *id = it->Valid() ? hidden_id_of({it->key().data() + codec::kKeyStartLength, kHiddenIdLength}) : 0;
+  last ? it->SeekToLast() : it->SeekToFirst();
+  key->clear();
+  if (it->Valid()) key->assign(it->key().data(), it->key().size());
   return lsm::from_rocksdb(it->status());
+}
+
+Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id) {
+  std::string key;
+  const Status status = outermost_key(layout, layout.primary_index(), db, true, &key);
+  *id = key.empty() ? 0 : hidden_id_of(std::string_view(key).substr(codec::kKeyStartLength));
+  return status;
 }
 
 Status Layout::build(const TABLE *table, catalog::TablePtr def, lsm::Family *family,

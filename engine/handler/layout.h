@@ -95,6 +95,10 @@ uint64_t hidden_id_of(std::string_view eight_bytes);
 
 inline constexpr size_t kHiddenIdLength = 8;
 
+// The first or last key of an index; empty: it has none. What is not committed is not seen.
+Status outermost_key(const Layout &layout, const IndexLayout &index, rocksdb::DB *db, bool last,
+                     std::string *key);
+
 // The highest number of a row that is there, 0: none. What is not committed is not seen.
 Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id);
 

@@ -207,17 +207,18 @@ void ha_atoll::try_semi_consistent_read(bool yes) {
   semi_consistent_ = allowed ? SemiConsistent::kAllowed : SemiConsistent::kOff;
 }
 
-// Before a search. A row that the server has not asked for again by then is not wanted; backwards it drops
-// what is outside of a range without a word (QUICK_SELECT_DESC).
-void ha_atoll::forget_peeked_row() {
-  if (semi_consistent_ != SemiConsistent::kOff) semi_consistent_ = SemiConsistent::kAllowed;
+// A row that the server has not asked for again by the next search is not wanted: backwards it drops what is
+// outside of a range without a word (QUICK_SELECT_DESC). Nor does it then ask again for the one row of a
+// unique key, which an UPDATE would pass by: that is locked at once.
+void ha_atoll::begin_search(bool for_one_row) {
+  if (semi_consistent_ != SemiConsistent::kOff)
+    semi_consistent_ = for_one_row ? SemiConsistent::kAgain : SemiConsistent::kAllowed;
 }
 
 // Locks a row that a scan has come to. A semi-consistent read that finds it locked takes it as it is
-// committed. Not so the one row of a unique key: backwards through several keys the server does not ask for
-// it again (QUICK_SELECT_DESC), and an UPDATE would pass it by.
+// committed.
 Status ha_atoll::lock_or_peek(std::string_view key, bool *waited) {
-  if (semi_consistent_ != SemiConsistent::kAllowed || seeks_unique_key_) {
+  if (semi_consistent_ != SemiConsistent::kAllowed) {
     if (semi_consistent_ == SemiConsistent::kAgain) semi_consistent_ = SemiConsistent::kAllowed;
     return lock_row(key, lock_, waited);
   }

@@ -54,13 +54,17 @@ bool ha_atoll::checks_long_unique() const {
          table->key_info[active_index].algorithm == HA_KEY_ALG_LONG_HASH;
 }
 
+// All parts of the active index, none of them NULL: a unique one has one row of that key at most.
+bool ha_atoll::is_whole_key(const std::string &key, size_t parts) const {
+  return parts == layout_->index(active_index).user_parts && !layout_->entry_has_null(active_index, key);
+}
+
 // All parts of a unique index, none of them NULL: there is one key to protect. Inserts lock the same key
 // (check_unique_entry, or this for a hash), so who gets it has waited for them.
 Status ha_atoll::protect_unique_key(const std::string &key, size_t parts) {
   const ah::IndexLayout &index = layout_->index(active_index);
   const bool is_unique = (protects_ranges() && index.unique) || checks_long_unique();
-  if (!is_unique || parts != index.user_parts || layout_->entry_has_null(active_index, key))
-    return Status::Ok();
+  if (!is_unique || !is_whole_key(key, parts)) return Status::Ok();
   const Status status = lock_row(key, lock_, nullptr);
   // SKIP LOCKED: the range is protected as any other.
   if (status.code() == Code::kLockTimeout && skip_locked_) return Status::Ok();

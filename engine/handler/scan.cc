@@ -19,7 +19,6 @@ constexpr size_t kPiecesPerThread = 8;
 
 int ha_atoll::rnd_init(bool scan) {
   active_index = MAX_KEY;
-  seeks_unique_key_ = false;
   choose_columns();
   close_cursor();
   parallel_.reset();

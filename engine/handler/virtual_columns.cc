@@ -69,9 +69,10 @@ void ha_atoll::swap_virtual_text(size_t index) {
 // it may be.
 void ha_atoll::compute_virtual_text(const uchar *record, const uchar *other) {
   if (!indexes_virtual_text_) return;
-  for (const uchar *elsewhere : {record, other})
+  for (const uchar *row : {record, other}) {
+    if (row == nullptr || row == table->record[0]) continue;
     for (size_t i = 0; i < layout_->index_count(); i++)
-      if (elsewhere != nullptr && elsewhere != table->record[0])
-        compute_virtual_columns_of(const_cast<uchar *>(elsewhere), i);
+      compute_virtual_columns_of(const_cast<uchar *>(row), i);
+  }
   for (size_t i = 0; i < layout_->index_count(); i++) compute_virtual_columns(i);
 }

@@ -324,19 +324,19 @@ Status ha_atoll::remove_entries_of(std::string_view row, const std::string &prim
   return status;
 }
 
-// The highest id that a row has, or will have when its transaction commits: the share that counted them may
-// be gone while transactions go on (FLUSH TABLES), and a prepared one outlives the server.
-Status ha_atoll::last_taken_id(uint64_t *id) const {
+// The first or last key of an index that a row has, or will have when its transaction commits: the share that
+// counted numbers may be gone while transactions go on (FLUSH TABLES), and a prepared one outlives the
+// server. *key: empty if there is none.
+Status ha_atoll::outermost_taken_key(const ah::IndexLayout &index, bool last, std::string *key) const {
   const atoll::plugin::Instance *instance = atoll::plugin::instance();
   atoll::lsm::Family *family = layout_->family();
-  std::string last;
-  if (family->side() == atoll::lsm::Side::kMain) {
-    const ah::IndexLayout &rows = layout_->primary_index();
-    last = instance->transactions->outermost_uncommitted(family, rows.start, rows.end, true);
-  }
-  ATOLL_RETURN_IF_ERROR(ah::last_hidden_id(*layout_, instance->database->db(family->side()), id));
-  if (!last.empty())
-    *id = std::max(*id, ah::hidden_id_of(std::string_view(last).substr(atoll::codec::kKeyStartLength)));
+  std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
+  if (family->side() == atoll::lsm::Side::kMain)
+    uncommitted = instance->transactions->outermost_uncommitted(family, index.start, index.end, last);
+  ATOLL_RETURN_IF_ERROR(
+      ah::outermost_key(*layout_, index, instance->database->db(family->side()), last, key));
+  if (key->empty() || (!uncommitted.empty() && (last ? *key < uncommitted : uncommitted < *key)))
+    *key = std::move(uncommitted);
   return Status::Ok();
 }
 
@@ -345,9 +345,11 @@ Status ha_atoll::next_hidden_id(uint64_t *id) {
   if (share_->next_hidden_id == 0) {
     std::lock_guard<std::mutex> guard(share_->hidden_id_mutex);
     if (share_->next_hidden_id == 0) {
-      uint64_t last = 0;
-      ATOLL_RETURN_IF_ERROR(last_taken_id(&last));
-      share_->next_hidden_id = last + 1;
+      std::string last;
+      ATOLL_RETURN_IF_ERROR(outermost_taken_key(layout_->primary_index(), true, &last));
+      const std::string_view key(last);
+      share_->next_hidden_id =
+          key.empty() ? 1 : ah::hidden_id_of(key.substr(atoll::codec::kKeyStartLength)) + 1;
     }
   }
   *id = share_->next_hidden_id++;

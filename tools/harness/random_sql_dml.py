@@ -252,9 +252,7 @@ def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
 
 def shown(column: Column, name: str) -> str:
     """An aggregate such as MIN may return any of several equal strings: their common weight is compared."""
-    if column.type.sql == "YEAR" or column.type.sql.startswith(
-        "BIT("
-    ):  # 0, 0000 or bytes, as the plan has it
+    if column.type.sql.startswith(("YEAR", "BIT(")):  # 0, 0000 or bytes, as the plan has it
         return f"{name} + 0"
     if column.type.family != "text":
         return name
