@@ -105,7 +105,9 @@ Status sample_index(const Layout &layout, const IndexLayout &index, uint64_t ent
     ATOLL_RETURN_IF_ERROR(sample_piece(layout, starts[i], end, piece_entries, is_cancelled, &counter));
   }
   const bool whole = starts.size() == 1 && counter.entries() < piece_entries;
-  if (whole) out->rows = static_cast<int64_t>(counter.entries());
+  // The fewest of all indexes: rows that are committed meanwhile are in those that come later only.
+  const auto entries = static_cast<int64_t>(counter.entries());
+  if (whole) out->rows = out->rows < 0 ? entries : std::min(out->rows, entries);
   out->records_per_key.push_back(counter.records_per_key(whole));
   return Status::Ok();
 }
