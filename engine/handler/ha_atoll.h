@@ -174,10 +174,10 @@ class ha_atoll final : public handler {
   void stand_at(const std::string &key);
   void leave_prefix();
   void complete_for_merge(uchar *record);
-  void compute_virtual_columns_of(uchar *record, size_t index);
+  void compute_virtual_columns_of(uchar *record, size_t first, size_t end);
   static bool is_virtual_text(const Field *field);
   bool indexes_virtual_text(size_t number) const;
-  void swap_virtual_text(size_t index);
+  void swap_virtual_text();
   void compute_virtual_text(const uchar *record, const uchar *other);
   int accept_current(uchar *record, bool forward);
   int accept_primary_entry(uchar *record, bool *accepted);

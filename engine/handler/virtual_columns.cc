@@ -32,16 +32,16 @@ void ha_atoll::complete_for_merge(uchar *record) {
   if (record == table->record[0])
     compute_virtual_columns(active_index);
   else
-    compute_virtual_columns_of(record, active_index);
+    compute_virtual_columns_of(record, active_index, active_index + 1);
 }
 
-// Those of a row that is not in record[0].
-void ha_atoll::compute_virtual_columns_of(uchar *record, size_t index) {
-  swap_virtual_text(index);
+// Those of a row that is not in record[0], for the indexes from `first` on until before `end`.
+void ha_atoll::compute_virtual_columns_of(uchar *record, size_t first, size_t end) {
+  swap_virtual_text();
   table->move_fields(table->field, record, table->record[0]);
-  compute_virtual_columns(index);
+  for (size_t i = first; i < end; i++) compute_virtual_columns(i);
   table->move_fields(table->field, table->record[0], record);
-  swap_virtual_text(index);
+  swap_virtual_text();
 }
 
 bool ha_atoll::is_virtual_text(const Field *field) {
@@ -55,13 +55,11 @@ bool ha_atoll::indexes_virtual_text(size_t number) const {
   return false;
 }
 
-// Only the value of a field can be computed.
-void ha_atoll::swap_virtual_text(size_t index) {
-  const KEY &key = table->key_info[index];
-  for (uint i = 0; i < key.user_defined_key_parts; i++) {
-    Field *field = table->field[key.key_part[i].fieldnr - 1];
-    if (is_virtual_text(field)) static_cast<Field_blob *>(field)->swap_value_and_read_value();
-  }
+// Only the value of a field can be computed: that of all virtual text, as one expression may name another
+// column.
+void ha_atoll::swap_virtual_text() {
+  for (Field **field = table->vfield; field != nullptr && *field != nullptr; field++)
+    if (is_virtual_text(*field)) static_cast<Field_blob *>(*field)->swap_value_and_read_value();
 }
 
 // The server leaves the text of a row in record[1] to the next computation in some of its ways (REPLACE,
@@ -71,8 +69,7 @@ void ha_atoll::compute_virtual_text(const uchar *record, const uchar *other) {
   if (!indexes_virtual_text_) return;
   for (const uchar *row : {record, other}) {
     if (row == nullptr || row == table->record[0]) continue;
-    for (size_t i = 0; i < layout_->index_count(); i++)
-      compute_virtual_columns_of(const_cast<uchar *>(row), i);
+    compute_virtual_columns_of(const_cast<uchar *>(row), 0, layout_->index_count());
   }
   for (size_t i = 0; i < layout_->index_count(); i++) compute_virtual_columns(i);
 }
