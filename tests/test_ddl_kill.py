@@ -72,6 +72,9 @@ class BusyClient(threading.Thread):
         return self._random.choice([
             "ALTER TABLE t DROP INDEX IF EXISTS k, ADD INDEX k (b, c), LOCK=NONE",
             "ALTER TABLE t DROP INDEX IF EXISTS u, ADD UNIQUE u (c, a), LOCK=NONE",
+            "ALTER TABLE t DROP INDEX IF EXISTS kv, ADD INDEX kv (v, b), LOCK=NONE",
+            "ALTER TABLE t ADD COLUMN IF NOT EXISTS e INT DEFAULT 3, ADD INDEX IF NOT EXISTS ke (e, v), LOCK=NONE",
+            "ALTER TABLE t DROP INDEX IF EXISTS ke, DROP COLUMN IF EXISTS e",
             f"ALTER TABLE t DROP PRIMARY KEY, ADD {primary_key}, LOCK=NONE",
             "ALTER TABLE t DROP PRIMARY KEY, LOCK=NONE",
             f"ALTER TABLE t ADD {primary_key}, LOCK=NONE",
@@ -80,7 +83,7 @@ class BusyClient(threading.Thread):
     def _write(self) -> str:
         low = self._random.randrange(20000)
         return self._random.choice([
-            f"REPLACE INTO t SELECT seq, seq % 7, 'new', seq FROM mysql.seq_{low}_to_{low + 20}",
+            f"REPLACE INTO t (a, b, c, d) SELECT seq, seq % 7, 'new', seq FROM mysql.seq_{low}_to_{low + 20}",
             f"UPDATE t SET b = b + 1 WHERE d BETWEEN {low} AND {low + 10}",
             f"DELETE FROM t WHERE d BETWEEN {low} AND {low + 5}",
         ])  # fmt: skip
@@ -101,8 +104,9 @@ class DdlKillTest:
         self.server.run(
             "CREATE DATABASE busy",
             # d is a, and keeps it unique when the primary key is gone.
-            "CREATE TABLE busy.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), d INT, KEY k (b), UNIQUE (d)) ENGINE=ATOLL",
-            "INSERT INTO busy.t SELECT seq, seq % 100, 'old', seq FROM mysql.seq_1_to_20000",
+            "CREATE TABLE busy.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), d INT, v INT AS (b * 2) VIRTUAL,"
+            " KEY k (b), UNIQUE (d)) ENGINE=ATOLL",
+            "INSERT INTO busy.t (a, b, c, d) SELECT seq, seq % 100, 'old', seq FROM mysql.seq_1_to_20000",
         )
 
     def round(self, index: int) -> None:

@@ -19,7 +19,7 @@ import time
 import pymysql
 from harness import random_sql_dml as dml
 from harness.random_sessions import Wrong, ask, connect, make_tables
-from harness.random_sql_schema import Index, Names, Table, random_index
+from harness.random_sql_schema import Index, Names, Table, random_column, random_generated, random_index
 from harness.server import Server
 
 SECONDS = float(os.environ.get("ATOLL_SESSIONS_SECONDS", "60"))
@@ -89,7 +89,8 @@ class Session(threading.Thread):
 
 
 class Builder(threading.Thread):
-    """Adds indexes, and drops these and the primary key, until told to stop. `wrong`: as of Session."""
+    """Adds indexes, alone or with a column, and drops these and the primary key, until told to stop. `wrong`: as of
+    Session."""
 
     def __init__(self, server: Server, tables: list[Table], seed: str):
         super().__init__()
@@ -112,18 +113,34 @@ class Builder(threading.Thread):
 
     def _alter(self) -> None:
         table = self._dice.choice(self._tables)
+        steps = self._steps_of_column(table) if self._dice.random() < 0.3 else self._steps_of_index(table)
+        for step in steps:
+            with contextlib.suppress(pymysql.Error):
+                ask(self._connection, f"ALTER TABLE {table.name} {step}")
+                self.built += 1
+
+    def _steps_of_index(self, table: Table) -> list[str]:
         index = random_index(self._dice, self._names, table, unique=False)
         if self._dice.random() < 0.4:
             index = table.primary()
         if index is None or loses_rows(index):
-            return
-        name = "PRIMARY KEY" if index.name == "PRIMARY" else f"KEY b{index.name}"
-        add = index.definition().replace(f"KEY {index.name}", name)
-        steps = [f"ADD {add}", f"DROP {name}"]
-        for step in reversed(steps) if index.name == "PRIMARY" else steps:
-            with contextlib.suppress(pymysql.Error):
-                ask(self._connection, f"ALTER TABLE {table.name} {step}")
-                self.built += 1
+            return []
+        if index.name == "PRIMARY":
+            return ["DROP PRIMARY KEY", f"ADD {index.definition()}"]
+        add = index.definition().replace(f"KEY {index.name}", f"KEY b{index.name}")
+        return [f"ADD {add}", f"DROP KEY b{index.name}"]
+
+    def _steps_of_column(self, table: Table) -> list[str]:
+        """With an index on it, in one statement."""
+        column = random_generated(self._dice, self._names, table)
+        if column is None or column.stored:
+            column = random_column(self._dice, self._names)
+            column.null, column.check = True, ""
+        column.name = f"b{column.name}"
+        part = f"{column.name}(5)" if column.type.long else column.name
+        place = self._dice.choice(("", " FIRST"))
+        add = f"ADD COLUMN {column.definition()}{place}, ADD KEY k{column.name} ({part}), ALGORITHM=INPLACE, LOCK=NONE"
+        return [add, f"DROP KEY k{column.name}, DROP COLUMN {column.name}"]
 
 
 def loses_rows(index: Index) -> bool:

@@ -1,7 +1,7 @@
 // ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
 //
 // Indexes, or the whole table under another primary key or none, are built while others write
-// (online_build.h) when the ALTER changes no column.
+// (online_build.h).
 //
 // Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
 // something that opening removes. commit stores everything that changes - for a partitioned table, of all
@@ -90,12 +90,17 @@ ah::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) 
   return source;
 }
 
-// Nobody writes now; from now on it must be told of every change.
-std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, size_t record_bytes) {
-  if (!context.rekey) return std::make_shared<ah::OnlineIndexBuild>(context.layout, context.new_indexes);
-  if (context.layout->hidden_primary())
-    return std::make_shared<ah::OnlineNumbers>(context.layout, *context.rekey, record_bytes);
-  return std::make_shared<ah::OnlineClaims>(context.layout, *context.rekey, record_bytes);
+// Nobody writes now; from now on it must be told of every change. `writers`: the layout of those who make
+// them, in records of `record_bytes`.
+std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, const ah::Layout &writers,
+                                              size_t record_bytes, TABLE *altered) {
+  const std::shared_ptr<const ah::Layout> &layout = context.layout;
+  const std::vector<size_t> &indexes = context.new_indexes;
+  if (!context.rekey)
+    return std::make_shared<ah::OnlineIndexBuild>(layout, writers, record_bytes, indexes, altered);
+  if (layout->hidden_primary())
+    return std::make_shared<ah::OnlineNumbers>(layout, *context.rekey, indexes, altered);
+  return std::make_shared<ah::OnlineClaims>(layout, *context.rekey, indexes, altered);
 }
 
 // Adds the definition that names the new .frm: the table's, or that of the partitioned table.
@@ -124,9 +129,9 @@ void announce_definition(const std::string &database, const std::string &table, 
 
 }  // namespace atoll::handler
 
-// Notes the new indexes in the catalog and, if others may write while they are built, begins to log what they
-// write: nobody writes now.
-Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online) {
+// Notes the new indexes in the catalog, and begins to log what others write while they are built: nobody
+// writes now.
+Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
   auto *context = static_cast<AlterContext *>(alter);
   const catalog::TableDef &def = context->altered.def;
   const std::vector<std::string> &names = context->altered.added_indexes;
@@ -149,8 +154,7 @@ Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, bool online
   }
   ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->update(building));
   context->snapshot = AlterContext::main()->GetSnapshot();
-  if (!online) return Status::Ok();
-  context->online = online_build(*context, table_share->reclength);
+  context->online = online_build(*context, *layout_, table_share->reclength, altered);
   share_->set_online_build(context->online);
   return Status::Ok();
 }
@@ -167,9 +171,7 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   if (status.ok())
     status = Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
                            layout_->family(), &context->layout);
-  if (status.ok() && context->builds())
-    status = begin_index_build(context, info->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK ||
-                                            info->inplace_supported == HA_ALTER_INPLACE_COPY_NO_LOCK);
+  if (status.ok() && context->builds()) status = begin_index_build(context, altered);
   return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
 }
 
@@ -207,8 +209,7 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
                        context->rekey ? &*context->rekey : nullptr);
   Status status = build.run();
   THD *thd = ha_thd();
-  if (status.ok() && context->online)
-    status = catch_up(context->online.get(), [thd] { return thd_killed(thd) == 0; });
+  if (status.ok()) status = catch_up(context->online.get(), [thd] { return thd_killed(thd) == 0; });
   return status.ok() ? false : report_build(status, altered, build.duplicate_index());
 }
 
@@ -225,15 +226,15 @@ void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
 
 // Nobody writes the table any more: the last changes go into the new indexes. Older snapshots lack entries of
 // rows that were there then.
-bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
+bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered, bool ignore) {
   auto *context = static_cast<AlterContext *>(alter);
   if (!context->builds()) return false;
   THD *thd = ha_thd();
-  if (context->online) {
-    const Status status = context->online->finish([thd] { return thd_killed(thd) == 0; });
-    if (status.code() == Code::kDuplicate) context->online->show_duplicate(altered->record[0]);
-    if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
-  }
+  // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
+  const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
+  const Status status = context->online->finish([thd] { return thd_killed(thd) == 0; });
+  if (status.code() == Code::kDuplicate) context->online->show_duplicate();
+  if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
   const uint64_t readable_from = AlterContext::main()->GetLatestSequenceNumber();
   for (catalog::IndexDef &index : context->altered.def.indexes)
     if (index.ordinal >= context->before->next_ordinal) index.readable_from = readable_from;
@@ -263,7 +264,7 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   }
   std::vector<catalog::TableDef> defs;
   for (AlterContext *one : contexts) {
-    if (end_index_build(one, altered)) return true;
+    if (end_index_build(one, altered, info->ignore)) return true;
     defs.push_back(one->altered.def);
   }
   add_frm(std::move(frm), &defs);

@@ -1,8 +1,7 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
 //   in place  indexes are built from the rows, or all of the table under another primary key or none.
-//             Others may write meanwhile (online_build.h), unless columns change in the same statement or
-//             what is built has an index on a virtual column
+//             Others may write meanwhile (online_build.h)
 //   copy      the server makes a new table and fills it (bulk_copy.h)
 #include "handler/ha_atoll.h"
 
@@ -56,22 +55,6 @@ bool same_records(const TABLE *table, const TABLE *altered) {
       return false;
   }
   return true;
-}
-
-// Is a part of an index that is built a virtual column? Writers do not compute its values, so they have to
-// wait.
-bool builds_virtual_key(const TABLE *altered, const Alter_inplace_info *info, bool rekeys) {
-  const auto has_virtual_part = [altered](const KEY &key, uint first_field) {
-    for (uint part = 0; part < key.user_defined_key_parts; part++)
-      if (!altered->field[key.key_part[part].fieldnr - first_field]->stored_in_db()) return true;
-    return false;
-  };
-  if (rekeys)
-    return std::any_of(altered->key_info, altered->key_info + altered->s->keys,
-                       [&](const KEY &key) { return has_virtual_part(key, 1); });
-  // Of an index that ALTER adds, field numbers count from 0.
-  return std::any_of(info->index_add_buffer, info->index_add_buffer + info->index_add_count,
-                     [&](uint index) { return has_virtual_part(info->key_info_buffer[index], 0); });
 }
 
 // Says why an ALTER cannot do without a copy of the table.
@@ -218,11 +201,5 @@ enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *alte
     info->unsupported_reason = ah::kPiecesHinderRekey;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
-  const bool has_virtual = builds_virtual_key(altered, info, rekeys);
-  if ((info->handler_flags & (kColumns | kVirtualColumns)) == 0 && same_records(table, altered) &&
-      !has_virtual)
-    return rekeys ? HA_ALTER_INPLACE_COPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
-  info->unsupported_reason = has_virtual ? "the values of an indexed virtual column must be computed"
-                                         : "columns change in the same statement";
-  return rekeys ? HA_ALTER_INPLACE_COPY_LOCK : HA_ALTER_INPLACE_SHARED_LOCK;
+  return rekeys ? HA_ALTER_INPLACE_COPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }

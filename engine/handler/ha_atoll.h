@@ -267,8 +267,8 @@ class ha_atoll final : public handler {
   void show_copy_duplicate(atoll::handler::BulkCopy *bulk);
 
   // definitions
-  Status begin_index_build(inplace_alter_handler_ctx *alter, bool online);
-  bool end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered);
+  Status begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered);
+  bool end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered, bool ignore);
   Status load_layout(const char *name);
   void load_statistics();
   size_t sampled_part(uint index, uint part) const;

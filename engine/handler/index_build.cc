@@ -25,19 +25,7 @@ IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vect
       rekey_(rekey),
       database_(plugin::instance()->database.get()),
       indexes_(std::move(indexes)),
-      virtual_parts_(virtual_parts()) {}
-
-std::vector<Field *> IndexBuild::virtual_parts() const {
-  std::vector<Field *> fields;
-  for (const size_t i : indexes_) {
-    const KEY &key = altered_->key_info[i];
-    for (uint part = 0; part < key.user_defined_key_parts; part++) {
-      Field *field = altered_->field[key.key_part[part].fieldnr - 1];
-      if (!field->stored_in_db()) fields.push_back(field);
-    }
-  }
-  return fields;
-}
+      sources_(altered, indexes_) {}
 
 // Numbers are given in the order of the scan, which is that of the old keys.
 void IndexBuild::open_row_streams() {
@@ -87,11 +75,9 @@ Status IndexBuild::add_stored(Encoder *encoder, std::string_view key, std::strin
 }
 
 Status IndexBuild::add_row(Encoder *encoder, std::string_view key, std::string_view row) {
-  uint8_t *record = virtual_parts_.empty() ? encoder->record.data() : altered_->record[0];
+  uint8_t *record = sources_.has_virtual() ? altered_->record[0] : encoder->record.data();
   ATOLL_RETURN_IF_ERROR(layout_.row().unpack(row, nullptr, record));
-  for (Field *field : virtual_parts_)
-    if (altered_->update_virtual_field(field, false) != 0)
-      return Status(Code::kInvalid, "an expression of a virtual column failed");
+  ATOLL_RETURN_IF_ERROR(sources_.compute());
   encoder->primary_key.assign(key);
   if (rekey_ != nullptr) ATOLL_RETURN_IF_ERROR(add_rekeyed(encoder, record, key));
   for (size_t i = 0; i < indexes_.size(); i++) {
@@ -141,7 +127,7 @@ Status IndexBuild::scan_here(ParallelScan *rows) {
 
 Status IndexBuild::scan() {
   ParallelScan::Request request = all_rows();
-  const bool by_threads = virtual_parts_.empty() && rekey_ == nullptr;
+  const bool by_threads = !sources_.has_virtual() && rekey_ == nullptr;
   if (by_threads)
     request.take = [this](size_t thread, std::string_view key, std::string_view stored) {
       return add_stored(&encoders_[thread], key, stored);
@@ -168,20 +154,23 @@ Status IndexBuild::run() {
   return status;
 }
 
-// The clashing entry is decoded into the record that the message is made from.
+// The row that clashes goes into the record that the message is made from. If the primary key changes, rows
+// are not under their new keys yet: then it is what the entry says of the row.
 void IndexBuild::show_duplicate() {
   for (size_t i = 0; i < streams_.size(); i++)
     if (streams_[i] == load_->duplicate_stream()) duplicate_index_ = indexes_[i];
   const std::string_view key = load_->duplicate_key();
   if (duplicate_index_ == MAX_KEY || key.size() <= codec::kKeyStartLength) return;
-  if (is_primary(duplicate_index_)) {
-    (void)layout_.row().unpack(load_->duplicate_value(), nullptr, altered_->record[0]);
-    return;
-  }
-  std::string scratch;
-  (void)layout_.index(duplicate_index_)
-      .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), altered_->record[0],
-                     &scratch);
+  uint8_t *record = altered_->record[0];
+  restore_record(altered_, s->default_values);
+  std::string row_key, scratch;
+  if (is_primary(duplicate_index_))
+    (void)layout_.row().unpack(load_->duplicate_value(), nullptr, record);
+  else if (rekey_ != nullptr)
+    (void)layout_.index(duplicate_index_)
+        .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), record, &scratch);
+  else if (layout_.primary_of_entry(duplicate_index_, key, &row_key).ok())
+    sources_.show_row(layout_, row_key, snapshot_, &large_row_);
 }
 
 }  // namespace atoll::handler

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "handler/key_sources.h"
 #include "handler/layout.h"
 #include "handler/online_rekey.h"
 #include "handler/parallel_scan.h"
@@ -49,7 +50,6 @@ class IndexBuild {
   Status add_row(Encoder *encoder, std::string_view key, std::string_view row);
   Status add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key);
   bool is_primary(size_t index) const { return static_cast<int>(index) == layout_.primary(); }
-  std::vector<Field *> virtual_parts() const;
   void show_duplicate();
 
   THD *thd_;
@@ -61,11 +61,11 @@ class IndexBuild {
   lsm::Database *database_;
   std::vector<size_t> indexes_;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;               // of the load, by position in indexes_
-  size_t rows_stream_ = 0;                    // of the load, if the primary key changes
-  size_t claims_stream_ = 0;                  // likewise
-  uint64_t numbered_rows_ = 0;                // if it goes
-  const std::vector<Field *> virtual_parts_;  // of the indexes; their values are computed in `altered`
+  std::vector<size_t> streams_;  // of the load, by position in indexes_
+  size_t rows_stream_ = 0;       // of the load, if the primary key changes
+  size_t claims_stream_ = 0;     // likewise
+  uint64_t numbered_rows_ = 0;   // if it goes
+  const KeySources sources_;
   std::vector<Encoder> encoders_;
   std::mutex large_row_mutex_;
   std::string large_row_;  // one at a time, however many threads there are

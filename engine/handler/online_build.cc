@@ -1,8 +1,6 @@
 // See online_build.h.
 #include "handler/online_build.h"
 
-#include <rocksdb/write_batch.h>
-
 #include "base/bytes.h"
 #include "handler/temporary_tables.h"
 #include "plugin/instance.h"
@@ -30,8 +28,12 @@ std::unique_ptr<rocksdb::Iterator> iterate(rocksdb::DB *db, lsm::Family *family,
 
 }  // namespace
 
-OnlineBuild::OnlineBuild(std::shared_ptr<const Layout> layout)
-    : layout_(std::move(layout)), database_(plugin::instance()->database.get()) {
+OnlineBuild::OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered)
+    : layout_(std::move(layout)),
+      indexes_(std::move(indexes)),
+      altered_(altered),
+      sources_(altered, indexes_),
+      database_(plugin::instance()->database.get()) {
   append_big_endian(TemporaryTables::take_prefix(), 4, &log_start_);
   log_end_ = codec::key_after_prefix(log_start_);
 }
@@ -112,6 +114,33 @@ Status OnlineBuild::apply_and_forget(std::vector<Change> *changes, std::vector<s
   return lsm::from_rocksdb(temp->Write(without_log, &applied));
 }
 
+Status OnlineBuild::change_entries(const codec::RowCodec &codec, std::string_view row,
+                                   std::string_view primary_key, bool put, rocksdb::WriteBatch *batch) {
+  uint8_t *record = altered_->record[0];
+  ATOLL_RETURN_IF_ERROR(codec.unpack(row, nullptr, record));
+  ATOLL_RETURN_IF_ERROR(sources_.compute());
+  rocksdb::ColumnFamilyHandle *handle = layout_->family()->handle();
+  for (const size_t i : indexes_) {
+    if (static_cast<int>(i) == layout_->primary()) continue;
+    bool has_null = false;
+    layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
+    const rocksdb::Status changed =
+        put ? batch->Put(handle, entry_key_, entry_value_) : batch->Delete(handle, entry_key_);
+    if (!changed.ok()) return lsm::from_rocksdb(changed);
+    if (!put || !layout_->index(i).unique) continue;
+    const size_t length = layout_->unique_length(i, entry_key_);
+    if (length != 0) unique_starts_.emplace_back(i, entry_key_.substr(0, length));
+  }
+  return Status::Ok();
+}
+
+Status OnlineBuild::write_entries(rocksdb::WriteBatch *batch) {
+  ATOLL_RETURN_IF_ERROR(write(batch));
+  for (const auto &[index, start] : unique_starts_) ATOLL_RETURN_IF_ERROR(suspect_if_double(index, start));
+  unique_starts_.clear();
+  return Status::Ok();
+}
+
 Status OnlineBuild::suspect_if_double(size_t index, const std::string &start) {
   bool unique = true;
   std::string first;
@@ -131,6 +160,12 @@ Status OnlineBuild::is_unique(std::string_view start, bool *unique, std::string 
   }
   *unique = !it->Valid();
   return lsm::from_rocksdb(it->status());
+}
+
+void OnlineBuild::show_duplicate() {
+  std::string row_key;
+  (void)layout_->primary_of_entry(duplicate_index_, duplicate_key_, &row_key);
+  sources_.show_row(*layout_, row_key, nullptr, &shown_row_);
 }
 
 Status OnlineBuild::finish(const std::function<bool()> &progress) {

@@ -5,19 +5,21 @@
 // since stands in a log and is replayed on top:
 //
 //   writer   ── its transaction ──▶ rows, finished indexes (main)
-//                              └──▶ log (temp)
+//                              └──▶ rows before and after (temp: the log)
 //   ALTER    scan at snapshot ─▶ ingest ─▶ replay … replay ─▶ exclusive lock ─▶ last replay ─▶ catalog
 //
 // The log is in the temp database: its records commit and roll back with the transaction that wrote them, and
 // after a crash neither the log nor what was built is there. Writers never touch what is being built, so
-// an entry that a transaction removed cannot come back with the ingestion.
+// an entry that a transaction removed cannot come back with the ingestion. Nor do they know its definition,
+// or compute virtual columns for it: the ALTER makes the entries from the rows, as it does in its scan.
 //
 // Order: log records are numbered when they are written. Two changes of one row are ordered by its lock,
 // which the first holds until it has committed, so numbers of one row grow in commit order.
 // Uniqueness is checked at the end: an entry that is put beside another of the same value is suspect, and
 // suspects are looked at again when nothing can change any more.
 //
-// Threads: log(), spoil() and close() from any; all else from the ALTER's thread.
+// Threads: log(), spoil() and close() from any, and the destructor; all else from the ALTER's thread, as long
+// as its TABLE is open.
 #pragma once
 
 #include <atomic>
@@ -29,8 +31,11 @@
 #include <utility>
 #include <vector>
 
+#include "handler/key_sources.h"
 #include "handler/layout.h"
 #include "txn/transaction.h"
+
+#include <rocksdb/write_batch.h>
 
 namespace atoll::handler {
 
@@ -58,9 +63,9 @@ class OnlineBuild {
   // kDuplicate (duplicate_index() says of which index).
   Status finish(const std::function<bool()> &progress);
   size_t duplicate_index() const { return duplicate_index_; }
-  // After kDuplicate: writes the values that clash into `record`, as far as they can be read. Their text
-  // stands in this object.
-  virtual void show_duplicate(uint8_t *record) = 0;
+  // After kDuplicate: puts a row whose values clash into record[0] of the altered table, as far as it can be
+  // read. Its text stands in this object.
+  virtual void show_duplicate();
   // Whether writers must not store rows in pieces meanwhile.
   virtual bool needs_whole_rows() const { return false; }
 
@@ -75,14 +80,22 @@ class OnlineBuild {
     std::string key = {}, value = {};
   };
 
-  // `layout`: of the altered table, whose records must be those of the table that writers use.
-  explicit OnlineBuild(std::shared_ptr<const Layout> layout);
+  // `layout`: of the altered table. `indexes`: the numbers of those being built in it. From now on log() must
+  // be called for every change.
+  OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered);
 
   virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
   // Changes in the order of the log. Some may come twice.
   virtual Status apply(const std::vector<Change> &changes) = 0;
 
   Status append(txn::Transaction *transaction, const Change &change);
+  // Adds to `batch` what puts or removes the entries of a row in the indexes, but for the primary one.
+  // `codec` can read the row; `primary_key` is that in the altered table. Errors: kCorruption, kInvalid (of
+  // KeySources::compute).
+  Status change_entries(const codec::RowCodec &codec, std::string_view row, std::string_view primary_key,
+                        bool put, rocksdb::WriteBatch *batch);
+  // Writes what change_entries() has put together.
+  Status write_entries(rocksdb::WriteBatch *batch);
   // Is there at most one entry that begins with `start`? *first: its key.
   Status is_unique(std::string_view start, bool *unique, std::string *first) const;
   // Notes `start` of a unique index's entries if there are two by now.
@@ -91,7 +104,11 @@ class OnlineBuild {
   Status write(rocksdb::WriteBatch *batch) const;  // to main
 
   const std::shared_ptr<const Layout> layout_;
+  const std::vector<size_t> indexes_;
+  TABLE *const altered_;
+  const KeySources sources_;
   std::string duplicate_key_;  // the first of the entries that clash
+  std::string shown_row_;
 
  private:
   Status apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys);
@@ -101,7 +118,9 @@ class OnlineBuild {
   std::atomic<uint64_t> next_number_{0};
   std::atomic<bool> closed_{false};
   std::atomic<const char *> spoiled_{nullptr};
-  std::set<std::pair<size_t, std::string>> suspects_;  // index, start of the entries
+  std::string entry_key_, entry_value_;
+  std::vector<std::pair<size_t, std::string>> unique_starts_;  // of entries not yet written: index, start
+  std::set<std::pair<size_t, std::string>> suspects_;          // index, start of the entries
   size_t duplicate_index_ = 0;
 };
 

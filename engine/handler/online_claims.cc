@@ -71,7 +71,7 @@ Status OnlineClaims::apply(const std::vector<Change> &changes) {
     ATOLL_RETURN_IF_ERROR(find_claimed_row(key, &row));
     ATOLL_RETURN_IF_ERROR(settle(key, row, &settled));
   }
-  ATOLL_RETURN_IF_ERROR(write_settled(&settled));
+  ATOLL_RETURN_IF_ERROR(write_entries(&settled));
   const auto primary = static_cast<size_t>(layout_->primary());
   for (const std::string &key : touched)
     ATOLL_RETURN_IF_ERROR(suspect_if_double(primary, source_.claim(key, source_.rows_start)));
@@ -96,22 +96,23 @@ Status OnlineClaims::read_scanned_row(const std::string &key, const std::string 
   std::string stored;
   ATOLL_RETURN_IF_ERROR(get(old_key, &stored));
   if (stored.empty()) return Status::Ok();
-  ATOLL_RETURN_IF_ERROR(layout_->row().unpack(stored, nullptr, record_.data()));
+  uint8_t *record = altered_->record[0];
+  ATOLL_RETURN_IF_ERROR(layout_->row().unpack(stored, nullptr, record));
   std::string key_now;
-  layout_->primary_key(record_.data(), 0, &key_now);
-  if (key_now == key) layout_->row().pack(record_.data(), row);
+  layout_->primary_key(record, 0, &key_now);
+  if (key_now == key) layout_->row().pack(record, row);
   return Status::Ok();
 }
 
 // The clash of a new primary key is a claim, that of another index an entry.
-void OnlineClaims::show_duplicate(uint8_t *record) {
+void OnlineClaims::show_duplicate() {
   const bool is_claim = static_cast<int>(duplicate_index()) == layout_->primary();
-  if (!is_claim) return OnlineRekey::show_duplicate(record);
+  if (!is_claim) return OnlineRekey::show_duplicate();
   const std::string_view parts = std::string_view(duplicate_key_).substr(codec::kKeyStartLength);
   size_t length = 0;
   const codec::KeyCodec &codec = *layout_->primary_index().codec;
   if (codec.skip_parts(parts, codec.part_count(), &length).ok())
-    show_row(source_.rows_start + std::string(parts.substr(length)), record);
+    sources_.show_row(*layout_, source_.rows_start + std::string(parts.substr(length)), nullptr, &shown_row_);
 }
 
 }  // namespace atoll::handler

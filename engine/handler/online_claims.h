@@ -20,10 +20,9 @@ namespace atoll::handler {
 
 class OnlineClaims final : public OnlineRekey {
  public:
-  OnlineClaims(std::shared_ptr<const Layout> layout, RekeySource source, size_t record_bytes)
-      : OnlineRekey(std::move(layout), std::move(source), record_bytes) {}
+  using OnlineRekey::OnlineRekey;
 
-  void show_duplicate(uint8_t *record) override;
+  void show_duplicate() override;
 
  private:
   // Of a logged change, `key` is the new key of a row and `value` its old one, with its length, and the row.

@@ -1,55 +1,91 @@
 // See online_index_build.h.
 #include "handler/online_index_build.h"
 
-#include <rocksdb/write_batch.h>
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/bytes.h"
 
 namespace atoll::handler {
+namespace {
+
+// Versions of rows, for these two codecs only.
+constexpr uint32_t kLogged = 1, kAltered = 2;
+
+// By column id: how many bytes of it the entries are made from.
+using SourceBytes = std::map<uint32_t, uint32_t>;
+
+SourceBytes source_bytes(const Layout &altered, const KeySources &sources) {
+  SourceBytes bytes;
+  for (size_t field = 0; field < sources.bytes().size(); field++) {
+    const int stored = altered.stored_column(field);
+    if (stored >= 0 && sources.bytes()[field] != 0)
+      bytes[altered.row().column(static_cast<size_t>(stored)).id] = sources.bytes()[field];
+  }
+  return bytes;
+}
+
+std::vector<codec::Column> columns_of(const codec::RowCodec &row, const SourceBytes &sources) {
+  std::vector<codec::Column> columns;
+  for (size_t i = 0; i < row.column_count(); i++)
+    if (sources.contains(row.column(i).id)) columns.push_back(row.column(i));
+  return columns;
+}
+
+}  // namespace
+
+OnlineIndexBuild::OnlineIndexBuild(std::shared_ptr<const Layout> layout, const Layout &writers,
+                                   size_t record_bytes, std::vector<size_t> indexes, TABLE *altered)
+    : OnlineBuild(std::move(layout), std::move(indexes), altered),
+      record_bytes_(record_bytes),
+      logged_(kLogged, columns_of(writers.row(), source_bytes(*layout_, sources_))),
+      altered_row_(kAltered, columns_of(layout_->row(), source_bytes(*layout_, sources_)),
+                   layout_->def().defaults) {
+  altered_row_.add_past_version(kLogged, Layout::past_columns(logged_));
+  const SourceBytes bytes = source_bytes(*layout_, sources_);
+  for (size_t i = 0; i < logged_.column_count(); i++) {
+    const codec::Column &column = logged_.column(i);
+    if (column.kind == codec::ColumnKind::kBlob && bytes.at(column.id) != KeySources::kWhole)
+      cuts_.push_back({column.record_offset, column.length_bytes, bytes.at(column.id)});
+  }
+}
+
+// A long column of which entries have a prefix is cut in a copy of the record.
+void OnlineIndexBuild::pack(const uint8_t *record, std::string *out) const {
+  if (cuts_.empty()) return logged_.pack(record, out);
+  std::vector<uint8_t> copy(record, record + record_bytes_);
+  for (const Cut &cut : cuts_) {
+    uint8_t *length = copy.data() + cut.record_offset;
+    const uint64_t bytes = std::min<uint64_t>(load_le_bytes(length, cut.length_bytes), cut.bytes_max);
+    store_le_bytes(length, bytes, cut.length_bytes);
+  }
+  logged_.pack(copy.data(), out);
+}
 
 Status OnlineIndexBuild::log_change(txn::Transaction *transaction, const RowImage &before,
                                     const RowImage &after) {
   Change removed, added{true};
-  std::string old_value;
-  bool has_null = false;
-  for (const size_t i : indexes_) {
-    removed.index = added.index = static_cast<uint16_t>(i);
-    if (before.record != nullptr)
-      layout_->secondary_entry(i, before.record, *before.primary_key, &removed.key, &old_value, &has_null);
-    if (after.record != nullptr)
-      layout_->secondary_entry(i, after.record, *after.primary_key, &added.key, &added.value, &has_null);
-    const bool same_key = before.record != nullptr && after.record != nullptr && removed.key == added.key;
-    if (same_key && old_value == added.value) continue;
-    if (before.record != nullptr && !same_key) ATOLL_RETURN_IF_ERROR(append(transaction, removed));
-    if (after.record != nullptr) ATOLL_RETURN_IF_ERROR(append(transaction, added));
+  if (before.record != nullptr) {
+    removed.key = *before.primary_key;
+    pack(before.record, &removed.value);
   }
-  return Status::Ok();
+  if (after.record != nullptr) {
+    added.key = *after.primary_key;
+    pack(after.record, &added.value);
+  }
+  if (before.record != nullptr && after.record != nullptr && removed.key == added.key &&
+      removed.value == added.value)
+    return Status::Ok();
+  if (before.record != nullptr) ATOLL_RETURN_IF_ERROR(append(transaction, removed));
+  return after.record != nullptr ? append(transaction, added) : Status::Ok();
 }
 
 Status OnlineIndexBuild::apply(const std::vector<Change> &changes) {
   rocksdb::WriteBatch batch;
-  rocksdb::ColumnFamilyHandle *handle = layout_->family()->handle();
-  for (const Change &change : changes) {
-    if (change.index >= layout_->index_count())
-      return Status(Code::kCorruption, "a record of the change log of an ALTER names no index");
-    const rocksdb::Status added =
-        change.put ? batch.Put(handle, change.key, change.value) : batch.Delete(handle, change.key);
-    if (!added.ok()) return lsm::from_rocksdb(added);
-  }
-  ATOLL_RETURN_IF_ERROR(write(&batch));
-  for (const Change &change : changes) {
-    if (!change.put || !layout_->index(change.index).unique) continue;
-    const size_t length = layout_->unique_length(change.index, change.key);
-    if (length != 0) ATOLL_RETURN_IF_ERROR(suspect_if_double(change.index, change.key.substr(0, length)));
-  }
-  return Status::Ok();
-}
-
-void OnlineIndexBuild::show_duplicate(uint8_t *record) {
-  if (duplicate_key_.size() <= codec::kKeyStartLength) return;
-  if (!main()->Get(rocksdb::ReadOptions(), layout_->family()->handle(), duplicate_key_, &shown_value_).ok())
-    return;
-  (void)layout_->index(duplicate_index())
-      .codec->decode(std::string_view(duplicate_key_).substr(codec::kKeyStartLength), shown_value_, record,
-                     &scratch_);
+  for (const Change &change : changes)
+    ATOLL_RETURN_IF_ERROR(change_entries(altered_row_, change.value, change.key, change.put, &batch));
+  return write_entries(&batch);
 }
 
 }  // namespace atoll::handler

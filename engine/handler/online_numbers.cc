@@ -28,7 +28,7 @@ Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   for (const Change &change : changes) last[change.key] = &change;
   rocksdb::WriteBatch batch;
   for (const auto &[old_key, change] : last) ATOLL_RETURN_IF_ERROR(apply_last(*change, &batch));
-  return write_settled(&batch);
+  return write_entries(&batch);
 }
 
 // The claim of a row that goes stays: another row of its old key may have its number.

@@ -17,8 +17,7 @@ namespace atoll::handler {
 
 class OnlineNumbers final : public OnlineRekey {
  public:
-  OnlineNumbers(std::shared_ptr<const Layout> layout, RekeySource source, size_t record_bytes)
-      : OnlineRekey(std::move(layout), std::move(source), record_bytes) {}
+  using OnlineRekey::OnlineRekey;
 
  private:
   // Of a logged change, `key` is the old key of a row and `value` the row (empty: removed).

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <rocksdb/write_batch.h>
-
 #include "handler/online_build.h"
 
 namespace atoll::handler {
@@ -31,30 +29,20 @@ struct RekeySource {
 
 class OnlineRekey : public OnlineBuild {
  public:
-  // Of an entry.
-  void show_duplicate(uint8_t *record) override;
+  // The altered table has the columns of the former one, in the same records. For the rest see OnlineBuild.
+  OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, std::vector<size_t> indexes,
+              TABLE *altered);
+
   // A row in pieces would have to be logged and moved with them.
   bool needs_whole_rows() const override { return true; }
 
  protected:
-  // `record_bytes`: length of a record of the table. From now on log() must be called for every change.
-  OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, size_t record_bytes);
-
   // Adds to `batch` what makes `wanted` the row under `key`, with its entries. Empty: there is to be none.
+  // write_entries() writes it.
   Status settle(const std::string &key, std::string_view wanted, rocksdb::WriteBatch *batch);
-  // Writes what settle() has put together.
-  Status write_settled(rocksdb::WriteBatch *batch);
   Status get(const std::string &key, std::string *value) const;  // empty: there is none
-  void show_row(const std::string &key, uint8_t *record);
 
   const RekeySource source_;
-  std::vector<uint8_t> record_;
-
- private:
-  Status change_entries(const std::string &key, std::string_view row, bool put, rocksdb::WriteBatch *batch);
-
-  std::vector<std::pair<size_t, std::string>> unique_starts_;  // of entries not yet written: index, start
-  std::string shown_row_;
 };
 
 }  // namespace atoll::handler

@@ -1,0 +1,47 @@
+// What the entries of indexes are made from, for an ALTER that builds them: stored columns of the row, and
+// virtual ones, which the server's TABLE computes in its record[0]. The ALTER's thread has the TABLE to
+// itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "handler/layout.h"
+#include "handler/server.h"
+
+namespace atoll::handler {
+
+class KeySources {
+ public:
+  static constexpr uint32_t kWhole = UINT32_MAX;
+
+  // `indexes`: by number in `altered`, which outlives this object's use.
+  KeySources(TABLE *altered, const std::vector<size_t> &indexes);
+
+  // By number of a field: how many bytes of it the entries are made from, because it is a part of an index or
+  // of the primary key, or because the expression of a part names it.
+  const std::vector<uint32_t> &bytes() const { return bytes_; }
+  bool has_virtual() const { return !virtual_parts_.empty(); }
+
+  // Computes the virtual parts of the row in record[0]. Errors: kInvalid; the server has been told the
+  // reason.
+  Status compute() const;
+
+  // For a message about a duplicate: puts into record[0] the row that has `primary_key` as of `snapshot`
+  // (nullptr: now), or the columns' defaults if it cannot be read. Its text stands in *buffer.
+  void show_row(const Layout &layout, const std::string &primary_key, const rocksdb::Snapshot *snapshot,
+                std::string *buffer) const;
+
+ private:
+  void add_index(const KEY &key);
+  void add_what_expressions_name();
+
+  TABLE *const altered_;
+  std::vector<uint32_t> bytes_;
+  std::vector<Field *> virtual_parts_;
+};
+
+}  // namespace atoll::handler
