@@ -1,10 +1,11 @@
 #!/bin/bash
 # Builds Atoll: the Rust part with cargo, the plugin with CMake, then checks what was linked.
 #
-#   tools/build.sh [--asan|--tsan] [--target TARGET]...
+#   tools/build.sh [--asan|--tsan|--mutants] [--target TARGET]...
 #
 # Result: build/ha_atoll.so and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
-# test programs (--target) make sense; they get the RocksDB that is instrumented too.
+# test programs (--target) make sense; they get the RocksDB that is instrumented too. With --mutants the build/mutants/ha_atoll.so
+# of tools/cost_mutants.sh.
 # --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
@@ -12,10 +13,12 @@ build=$ATOLL_ROOT/build
 output=$build
 tree=$build/cmake
 sanitize=OFF
+mutants=OFF
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --asan) output=$build/asan tree=$build/cmake-asan sanitize=address ;;
+    --mutants) output=$build/mutants tree=$build/cmake-mutants mutants=ON ;;
     --tsan) tree=$build/cmake-tsan sanitize=thread ;;
     --target) targets+=("$2"); shift ;;
     *) die "unknown option $1" "see the head of $0" ;;
@@ -53,7 +56,7 @@ configure() {
   cmake -S "$ATOLL_ROOT" -B "$tree" -G "Unix Makefiles" \
     -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_ROCKSDB_DIR="$rocksdb" \
     -DATOLL_OBJSTORE_LIB="$CARGO_TARGET_DIR/release/libatoll_objstore.a" \
-    -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" >"$tree.log" 2>&1 || {
+    -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" -DATOLL_MUTANTS="$mutants" >"$tree.log" 2>&1 || {
     cat "$tree.log" >&2
     die "cmake could not configure the build"
   }

@@ -129,6 +129,7 @@ class TestDatabase final : public lsm::Database {
   Status commit_ingestion(lsm::Ingestion *) override { return Status::Ok(); }
   std::shared_mutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
+  lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
   }

@@ -167,7 +167,7 @@ IOStatus CloudFileSystem::NewWritableFile(const std::string &path, const FileOpt
       *result = std::make_unique<ManifestWriter>(std::move(file), store_, name.number);
       break;
     case FileKind::kWal:
-      *result = std::make_unique<WalWriter>(std::move(file), store_, name.number);
+      *result = std::make_unique<WalWriter>(std::move(file), store_, name.number, path);
       break;
     case FileKind::kCurrent:
     case FileKind::kOptions:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/work.h"
 #include "bridge/result.h"
 #include "cloudfs/io_status.h"
 
@@ -30,6 +31,7 @@ TableReader::~TableReader() { atoll_file_close(file_); }
 
 IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &options, Slice *result,
                            char *scratch, IODebugContext * /*debug*/) const {
+  count_work(WorkKind::kFileReads);
   if (length >= kScanReadBytesMin) read_ahead(offset, length);
   uint64_t read = 0;
   const int refetch = options.verify_and_reconstruct_read ? 1 : 0;
@@ -47,6 +49,7 @@ IOStatus TableReader::MultiRead(FSReadRequest *requests, size_t count, const IOO
     }
     return IOStatus::OK();
   }
+  count_work(WorkKind::kFileReads, count);
   std::vector<atoll_read> reads(count);
   for (size_t i = 0; i < count; ++i) {
     reads[i].offset = requests[i].offset;

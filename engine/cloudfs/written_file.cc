@@ -101,22 +101,50 @@ IOStatus final_failure(const IOStatus &status) {
 
 }  // namespace
 
-WalWriter::WalWriter(std::unique_ptr<FSWritableFile> file, atoll_store *store, uint64_t number)
-    : LogWriter(std::move(file), store, number) {
+WalWriter::WalWriter(std::unique_ptr<FSWritableFile> file, atoll_store *store, uint64_t number,
+                     std::string path)
+    : LogWriter(std::move(file), store, number), space_(std::move(path)) {
   atoll_store_wal_created(store, number);
 }
 
 WalWriter::~WalWriter() { note_closed(); }
 
+void WalWriter::prepare(size_t bytes) {
+  const std::lock_guard<std::mutex> guard(space_mutex_);
+  space_.prepare(length(), bytes);
+}
+
+void WalWriter::note_synced() {
+  const std::lock_guard<std::mutex> guard(space_mutex_);
+  space_.synced(length());
+}
+
+IOStatus WalWriter::Append(const Slice &bytes, const IOOptions &options, IODebugContext *debug) {
+  prepare(bytes.size());
+  return LogWriter::Append(bytes, options, debug);
+}
+
+IOStatus WalWriter::Append(const Slice &bytes, const IOOptions &options,
+                           const DataVerificationInfo &verification, IODebugContext *debug) {
+  prepare(bytes.size());
+  return LogWriter::Append(bytes, options, verification, debug);
+}
+
 IOStatus WalWriter::Sync(const IOOptions &options, IODebugContext *debug) {
+  note_synced();
   return final_failure(LogWriter::Sync(options, debug));
 }
 
 IOStatus WalWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
+  note_synced();
   return final_failure(LogWriter::Fsync(options, debug));
 }
 
 IOStatus WalWriter::Close(const IOOptions &options, IODebugContext *debug) {
+  {
+    const std::lock_guard<std::mutex> guard(space_mutex_);
+    space_.cut(length());
+  }
   IOStatus status = LogWriter::Close(options, debug);
   note_closed();
   return status;

@@ -7,10 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/namespace.h"
 #include "bridge/objstore.h"
+#include "cloudfs/log_space.h"
 
 namespace atoll::cloudfs {
 
@@ -76,8 +78,15 @@ class ManifestWriter final : public LogWriter {
 
 class WalWriter final : public LogWriter {
  public:
-  WalWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number);
+  WalWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number,
+            std::string path);
   ~WalWriter() override;
+  using LogWriter::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice &bytes, const rocksdb::IOOptions &options,
+                           rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus Append(const rocksdb::Slice &bytes, const rocksdb::IOOptions &options,
+                           const rocksdb::DataVerificationInfo &verification,
+                           rocksdb::IODebugContext *debug) override;
   // A failure is final: RocksDB refuses all writes from then on and does not resume by itself.
   rocksdb::IOStatus Sync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
@@ -86,8 +95,12 @@ class WalWriter final : public LogWriter {
  private:
   void appended(uint64_t length) override { atoll_store_wal_appended(store_, number_, length); }
   void synced(uint64_t length) override { atoll_store_wal_synced(store_, number_, length); }
+  void prepare(size_t bytes);
+  void note_synced();
   void note_closed();
   bool closed_ = false;
+  std::mutex space_mutex_;  // Append and Sync may run at the same time
+  LogSpace space_;
 };
 
 }  // namespace atoll::cloudfs

@@ -34,8 +34,9 @@ Share::~Share() {
   unregister_share(this);
   const plugin::Instance *instance = plugin::instance();
   const std::shared_ptr<const Layout> layout = this->layout();
-  if (instance != nullptr && instance->catalog && layout->family()->side() == lsm::Side::kMain)
-    instance->catalog->raise_auto_increment(layout->def().id, next_auto_increment);
+  if (instance == nullptr || !instance->catalog || layout->family()->side() != lsm::Side::kMain) return;
+  instance->catalog->raise_auto_increment(layout->def().id, next_auto_increment);
+  keep_rows(*layout, rows);
 }
 
 }  // namespace atoll::handler

@@ -51,8 +51,6 @@ int ha_atoll::gather_batch(bool forward) {
   for (; cursor_->Valid() && batch_.entry_keys.size() < batch_.want;
        forward ? cursor_->Next() : cursor_->Prev()) {
     if (killed()) return HA_ERR_ABORTED_BY_USER;
-    batch_.ended = !cursor_in_scan(forward);
-    if (batch_.ended) return 0;
     const int error = add_to_batch();
     batch_.ended = error == HA_ERR_END_OF_FILE;
     if (error) return batch_.ended ? 0 : error;
@@ -106,7 +104,7 @@ int ha_atoll::next_from_batch(uchar *record) {
     if (!status.ok()) return fail(status);
     const std::string_view packed(batch_.rows[i].data(), batch_.rows[i].size());
     int error = 0;
-    if (predicate_ && !passes_predicate(batch_.primary_keys[i], packed, &error)) {
+    if (may_refuse_row() && !passes_predicate(batch_.primary_keys[i], packed, &error)) {
       if (error) return error;
       continue;
     }

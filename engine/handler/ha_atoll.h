@@ -74,6 +74,8 @@ class ha_atoll final : public handler {
   int index_next_same(uchar *record, const uchar *key, uint length) override;
   int index_first(uchar *record) override;
   int read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) override;
+  int read_range_next() override;
+  int prepare_range_scan(const key_range *start, const key_range *end) override;
   int index_last(uchar *record) override;
   int rnd_init(bool scan) override;
   int rnd_end() override;
@@ -143,10 +145,17 @@ class ha_atoll final : public handler {
 
   // Where a read starts and which way it goes.
   struct Seek {
-    std::string key;      // full key bytes
-    bool forward = true;  // forward: first key >= key; backward: last key < key
-    std::string prefix;   // when not empty: only keys that start so
-    size_t parts = 0;     // of an exact search: how many parts `key` has
+    std::string key;           // full key bytes
+    bool forward = true;       // forward: first key >= key; backward: last key < key
+    std::string prefix;        // when not empty: only keys that start so
+    size_t parts = 0;          // of an exact search: how many parts `key` has
+    bool whole_index = false;  // the scan goes over all of the index
+    bool after = false;        // HA_READ_AFTER_KEY
+  };
+
+  // Of the keys of an index: from `lower` to before `upper`.
+  struct Bounds {
+    std::string lower, upper;
   };
 
   class Check;  // check.cc
@@ -165,7 +174,10 @@ class ha_atoll final : public handler {
   void choose_entries();
   bool locking() const { return lock_ != atoll::handler::RowLock::kNone; }
   atoll::txn::ReadAt read_at() const;
-  void open_cursor(const std::string &start, const std::string &end, bool for_scan);
+  void open_cursor(bool for_scan);
+  std::unique_ptr<atoll::txn::Cursor> new_cursor(atoll::txn::ReadAt at, bool for_scan);
+  void bound_scan(const Seek &seek);
+  void give_bounds(const key_range *start, const key_range *end);
   void close_cursor();
   int read_from(const Seek &seek, uchar *record);
   int begin_reading();
@@ -211,9 +223,12 @@ class ha_atoll final : public handler {
   int check_pushed_index_condition();
   bool filters_rowids() const;
   int check_pushed_rowid_filter(const std::string &primary_key);
+  const atoll::codec::Predicate *predicate();
+  bool asks_predicate();
+  bool may_refuse_row();
   bool passes_predicate(const std::string &primary_key, std::string_view packed, int *error);
   Status whole_row(const std::string &primary_key, std::string_view *stored, std::string *buffer);
-  int read_by_primary_key(uchar *record, const std::string &key);
+  int read_by_primary_key(uchar *record, const std::string &key, bool filters_rows);
   bool killed();
   void search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used);
   void range_end(const key_range &last, std::string *out);
@@ -229,7 +244,6 @@ class ha_atoll final : public handler {
   bool checks_long_unique() const;
   Status protect_unique_key(const std::string &key, size_t parts);
   void leave_absent_key(const std::string &key);
-  bool cursor_in_scan(bool forward) const;
   std::string protection_goal(bool forward) const;
   int protect_to_cursor(bool forward);
   int wait_for_obstacle(const std::string &entry, const std::string &goal, bool forward, bool *waited);
@@ -276,10 +290,13 @@ class ha_atoll final : public handler {
   void range_bounds(uint index, const key_range *min_key, const key_range *max_key, std::string *begin,
                     std::string *end, size_t *begin_parts);
   uint32_t statistics_version_ = 0;  // of the share's, as told to the optimizer
-  static constexpr ha_rows kShortRange = 100;
-  ha_rows count_short_range(const std::string &begin, const std::string &end);
-  ha_rows estimate_long_range(const atoll::handler::IndexLayout &index, const std::string &begin,
-                              const std::string &end, ha_rows total) const;
+  struct Probe;                      // range_estimate.cc
+  Probe probe(std::string_view from, uint64_t entries_max);
+  void open_cursor_for_estimates();
+  double interpolate_rows(const Probe &start);
+  bool is_usual_density(double density);
+  double rows_by_size(uint index) const;
+  double stats_rows() const { return static_cast<double>(std::max<int64_t>(share_->rows, 1)); }
   bool indexes_virtual_column(size_t number) const;
   void compute_virtual_columns(size_t index);
 
@@ -301,20 +318,27 @@ class ha_atoll final : public handler {
   bool want_all_columns_ = false;
 
   // cursor
-  std::unique_ptr<rocksdb::Iterator> cursor_;
-  uint64_t cursor_writes_ = 0;    // own writes when it was opened
+  std::unique_ptr<atoll::txn::Cursor> cursor_;
+  uint64_t cursor_writes_ = 0;                           // own writes when it was opened
+  static constexpr uint64_t kForEstimates = UINT64_MAX;  // cursor_writes_ of one that no row is read with
   uint64_t cursor_sequence_ = 0;  // newest committed write when it was opened (locking reads)
   uint64_t cursor_commits_ = 0;   // Transaction::commits_seen() before it was opened
   bool scan_started_ = false;
   bool cursor_positioned_ = false;  // false: the last row came from a point read
-  std::string cursor_prefix_;
-  std::string scan_end_;       // of a forward locking read: the first key behind the range; empty: unknown
-  std::string next_scan_end_;  // of the scan that read_range_first() is about to start
-  std::string protected_to_;   // how far the range lock goes; see start_protection()
+  std::string cursor_prefix_;       // of an exact search: all that the keys it finds begin with
+  // Of the scan: nothing outside of them is read, locked or stepped over. Empty: all of the index, in
+  // HANDLER.
+  Bounds bounds_;
+  Bounds next_bounds_;  // of the scan that is about to start, if has_next_bounds_
+  bool has_next_bounds_ = false;
+  std::string range_end_;     // of the last range given; a loose scan searches on for its groups. Empty: none
+  bool filters_rows_ = true;  // rows that the predicate refuses are passed over; see bound_scan()
+  std::string protected_to_;  // how far the range lock goes; see start_protection()
   bool protect_forward_ = true;
   bool protected_as_point_ = false;  // a row lock on the whole unique key serves
   std::string current_key_;          // key of the entry last returned (of the active index)
-  bool within_prefix_ = false;       // index_next() is called for index_next_same()
+  bool prefix_stays_ = false;        // index_prev() stays within cursor_prefix_
+  bool is_point_read_ = false;       // the last search was for the row of a whole primary key
   std::string current_primary_key_;
   bool current_lock_is_new_ = false;
   bool row_is_absent_ = false;  // set by fetch_row(): there is no row at all
@@ -331,7 +355,10 @@ class ha_atoll final : public handler {
   bool indexes_virtual_text_ = false;  // is a virtual TEXT or BLOB column part of an index?
 
   // conditions
-  std::unique_ptr<atoll::codec::Predicate> predicate_;
+  const COND *condition_ = nullptr;                     // pushed
+  std::unique_ptr<atoll::codec::Predicate> predicate_;  // of it; see predicate()
+  uint32_t rows_unasked_ = 0;                           // by may_refuse_row()
+  uint32_t predicate_passes_ = 0;                       // rows since it refused one
 
   // writing
   std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written

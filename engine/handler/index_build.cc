@@ -25,7 +25,7 @@ IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vect
       rekey_(rekey),
       database_(plugin::instance()->database.get()),
       indexes_(std::move(indexes)),
-      sources_(altered, indexes_) {}
+      sources_(layout_, altered, indexes_) {}
 
 // Numbers are given in the order of the scan, which is that of the old keys.
 void IndexBuild::open_row_streams() {
@@ -170,7 +170,7 @@ void IndexBuild::show_duplicate() {
     (void)layout_.index(duplicate_index_)
         .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), record, &scratch);
   else if (layout_.primary_of_entry(duplicate_index_, key, &row_key).ok())
-    sources_.show_row(layout_, row_key, snapshot_, &large_row_);
+    sources_.show_row(row_key, snapshot_, &large_row_);
 }
 
 }  // namespace atoll::handler

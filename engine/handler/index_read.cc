@@ -6,12 +6,17 @@
 #include "handler/ha_atoll.h"
 
 #include <cstring>
+#include <utility>
 
+#include "handler/counted_pages.h"
+#include "base/mutant.h"
 #include "codec/large_row.h"
 #include "handler/error_map.h"
 #include "plugin/instance.h"
 
 using atoll::Code;
+using atoll::is_mutant;
+using atoll::Mutant;
 using atoll::Status;
 namespace ah = atoll::handler;
 namespace txn = atoll::txn;
@@ -23,13 +28,16 @@ int ha_atoll::index_init(uint index, bool) {
   batch_.restart();
   cursor_positioned_ = false;
   cursor_prefix_.clear();
+  has_next_bounds_ = false;
+  range_end_.clear();
   return 0;
 }
 
 // A row found by a unique key and constants is used until the statement ends, though its index read ends
 // here.
 int ha_atoll::index_end() {
-  close_cursor();
+  // The next read of the statement goes on with it.
+  if (locking() || (cursor_ && cursor_->has_own_writes())) close_cursor();
   batch_.keep_last();
   active_index = MAX_KEY;
   in_range_check_pushed_down = false;
@@ -59,28 +67,37 @@ void ha_atoll::choose_entries() {
   if (!entries_suffice_) want_all_columns_ = true;
 }
 
-void ha_atoll::open_cursor(const std::string &start, const std::string &end, bool for_scan) {
-  const uint64_t writes = transaction()->write_count();
-  if (cursor_ && !locking() && cursor_writes_ == writes) return;
-  if (!locking()) session_->open_read_view();
+// Over all indexes of the table, until it gets its bounds.
+std::unique_ptr<txn::Cursor> ha_atoll::new_cursor(txn::ReadAt at, bool for_scan) {
   txn::ScanOptions options;
-  options.lower = start;
-  options.upper = end;
+  options.lower = layout_->primary_index().start.substr(0, atoll::codec::kKeyPrefixLength);
+  options.upper = atoll::codec::key_after_prefix(options.lower);
   if (for_scan) options.readahead_bytes = 2 << 20;
+  return transaction()->scan(layout_->family(), at, options);
+}
+
+// A cursor for searches within bounds_. One that is open serves for other bounds too, until the transaction
+// has written; a read with locks needs the newest entries each time.
+void ha_atoll::open_cursor(bool for_scan) {
+  const uint64_t writes = transaction()->write_count();
+  if (cursor_ && !locking() && cursor_writes_ == writes && !is_mutant(Mutant::cursor_reuse))
+    return cursor_->set_bounds(bounds_.lower, bounds_.upper);
+  if (!locking()) session_->open_read_view();
   cursor_writes_ = writes;
   cursor_commits_ = transaction()->commits_seen(layout_->family());
   cursor_sequence_ =
       locking()
           ? atoll::plugin::instance()->database->db(layout_->family()->side())->GetLatestSequenceNumber()
           : 0;
-  cursor_ = transaction()->scan(layout_->family(), read_at(), options);
+  const bool shows_newest = cursor_ && locking() && writes == 0;
+  if (!shows_newest || !cursor_->refresh()) cursor_ = new_cursor(read_at(), for_scan);
+  cursor_->set_bounds(bounds_.lower, bounds_.upper);
 }
 
 void ha_atoll::close_cursor() {
   cursor_.reset();
   cursor_positioned_ = false;
   cursor_prefix_.clear();
-  scan_end_.clear();
 }
 
 // The first parts of an index key, from the server's search key.
@@ -126,14 +143,17 @@ int ha_atoll::index_read_map(uchar *record, const uchar *key, key_part_map parts
 }
 
 int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
+  const ah::CountedPages pages(handler_stats);
   Seek seek;
   size_t parts_used = 0;
+  prefix_stays_ = find == HA_READ_PREFIX_LAST;
   search_key(key, parts, &seek.key, &parts_used);
   const ah::IndexLayout &index = layout_->index(active_index);
   switch (find) {
     case HA_READ_KEY_EXACT:
-      if (static_cast<int>(active_index) == layout_->primary() && parts_used == index.user_parts)
-        return read_by_primary_key(record, seek.key);
+      if (static_cast<int>(active_index) == layout_->primary() && parts_used == index.user_parts &&
+          !is_mutant(Mutant::point_get))
+        return read_by_primary_key(record, seek.key, true);
       seek.prefix = seek.key;
       seek.parts = parts_used;
       break;
@@ -141,6 +161,7 @@ int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rke
       break;
     case HA_READ_AFTER_KEY:
       seek.key = atoll::codec::key_after_prefix(seek.key);
+      seek.after = true;
       break;
     case HA_READ_BEFORE_KEY:
       seek.forward = false;
@@ -171,6 +192,7 @@ int ha_atoll::index_read_last_map(uchar *record, const uchar *key, key_part_map 
 int ha_atoll::index_first(uchar *record) {
   Seek seek;
   seek.key = layout_->index(active_index).start;
+  seek.whole_index = true;
   const int error = read_from(seek, record);
   return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
 }
@@ -179,12 +201,13 @@ int ha_atoll::index_last(uchar *record) {
   Seek seek;
   seek.key = layout_->index(active_index).end;
   seek.forward = false;
+  seek.whole_index = true;
   const int error = read_from(seek, record);
   return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : show_read_error(error);
 }
 
 int ha_atoll::index_next(uchar *record) {
-  if (!within_prefix_) leave_prefix();
+  leave_prefix();
   const int error = step(record, true);
   if (error == HA_ERR_END_OF_FILE)
     stand_at(cursor_prefix_.empty() ? layout_->index(active_index).end
@@ -193,25 +216,50 @@ int ha_atoll::index_next(uchar *record) {
 }
 
 int ha_atoll::index_prev(uchar *record) {
-  leave_prefix();
+  if (!prefix_stays_) leave_prefix();
   const int error = step(record, false);
   if (error == HA_ERR_END_OF_FILE)
     stand_at(cursor_prefix_.empty() ? layout_->index(active_index).start : cursor_prefix_);
   return error;
 }
 
+// The bounds of an exact search let nothing else through.
 int ha_atoll::index_next_same(uchar *record, const uchar *key, uint length) {
-  within_prefix_ = true;
-  const int error = handler::index_next_same(record, key, length);
-  within_prefix_ = false;
-  return error;
+  if (is_point_read_) return HA_ERR_END_OF_FILE;
+  return cursor_prefix_.empty() ? handler::index_next_same(record, key, length) : step(record, true);
 }
 
-// An exact read bounds what follows it only for index_next_same(); HANDLER ... NEXT goes on with larger keys.
+// An exact search bounds what follows it only for index_next_same(); HANDLER ... NEXT goes on with larger
+// keys.
 void ha_atoll::leave_prefix() {
   if (cursor_prefix_.empty() || locking()) return;
   cursor_prefix_.clear();
+  bounds_ = {layout_->index(active_index).start, layout_->index(active_index).end};
+  cursor_positioned_ = false;
   batch_.ended = false;
+}
+
+// The bounds the server gave for this search, or all of the index, and those of an exact search. A loose scan
+// stays in the last range. Any other search has no bounds, and the server may want no more than the first
+// row, whatever it is: then a predicate must not send the cursor to the end of the index.
+void ha_atoll::bound_scan(const Seek &seek) {
+  const ah::IndexLayout &index = layout_->index(active_index);
+  if (has_next_bounds_)
+    std::swap(bounds_, next_bounds_);
+  else
+    bounds_ = {index.start, index.end};
+  if (!has_next_bounds_ && seek.after && seek.key <= range_end_ && !is_mutant(Mutant::loose_range))
+    bounds_.upper = range_end_;
+  if (is_mutant(Mutant::range_upper)) bounds_.upper = index.end;
+  if (is_mutant(Mutant::range_lower)) bounds_.lower = index.start;
+  filters_rows_ =
+      has_next_bounds_ || seek.whole_index || !seek.prefix.empty() || is_mutant(Mutant::first_row);
+  has_next_bounds_ = false;
+  cursor_prefix_ = seek.prefix;
+  if (seek.prefix.empty() || is_mutant(Mutant::prefix)) return;
+  if (bounds_.lower < seek.prefix) bounds_.lower = seek.prefix;
+  std::string end = atoll::codec::key_after_prefix(seek.prefix);
+  if (end < bounds_.upper) bounds_.upper = std::move(end);
 }
 
 bool ha_atoll::is_newer_than_snapshot(uint64_t readable_from) {
@@ -232,18 +280,18 @@ int ha_atoll::begin_reading() {
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
+  is_point_read_ = false;
   begin_search(index.unique && locking() && is_whole_key(seek.key, seek.parts));
-  batch_.restart(may_stop_early() || seek.prefix.empty() ? 1 : ah::RowBatch::kRowsMax);
+  const bool one_by_one = may_stop_early() || seek.prefix.empty();
+  batch_.restart(one_by_one && !is_mutant(Mutant::batch) ? 1 : ah::RowBatch::kRowsMax);
   if (int error = begin_reading()) return error;
   // So does an index built since then; rows found by it with locks are the newest.
   if (!locking() && is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;
   start_protection(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
   // Before the cursor is opened: it may wait for who inserts the key.
   if (Status status = protect_unique_key(seek.key, seek.parts); !status.ok()) return fail(status);
-  open_cursor(index.start, index.end, false);
-  cursor_prefix_ = seek.prefix;
-  scan_end_ = std::move(next_scan_end_);
-  next_scan_end_.clear();
+  bound_scan(seek);
+  open_cursor(false);
   if (seek.forward) {
     cursor_->Seek(seek.key);
   } else if (seek.key.empty()) {
@@ -268,6 +316,7 @@ void ha_atoll::stand_at(const std::string &key) {
 
 // The next row in `forward` direction after the one returned last.
 int ha_atoll::step(uchar *record, bool forward) {
+  const ah::CountedPages pages(handler_stats);
   if (semi_consistent_ == SemiConsistent::kReturned) {
     semi_consistent_ = SemiConsistent::kAgain;
     return accept_current(record, forward);
@@ -284,7 +333,9 @@ int ha_atoll::step(uchar *record, bool forward) {
   if (batch_.ended) return HA_ERR_END_OF_FILE;
   if (!cursor_positioned_ || !cursor_) {
     const ah::IndexLayout &index = layout_->index(active_index);
-    open_cursor(index.start, index.end, false);
+    if (is_point_read_ || bounds_.upper.empty()) bounds_ = {index.start, index.end};
+    is_point_read_ = false;
+    open_cursor(false);
     if (forward)
       cursor_->Seek(current_key_);
     else
@@ -304,7 +355,6 @@ int ha_atoll::accept_current(uchar *record, bool forward) {
   for (;; forward ? cursor_->Next() : cursor_->Prev()) {
     if (int error = protect_to_cursor(forward)) return error;
     if (!cursor_->Valid()) break;
-    if (!cursor_in_scan(forward)) return HA_ERR_END_OF_FILE;
     if (killed()) return HA_ERR_ABORTED_BY_USER;
     bool accepted = false;
     current_lock_is_new_ = false;
@@ -325,7 +375,7 @@ int ha_atoll::accept_primary_entry(uchar *record, bool *accepted) {
   // Under range locks a row that does not match is locked too, lest it be changed into one that does.
   // So is one in pieces, which may only be read under its lock.
   const bool lock_first = protects_ranges() || (locking() && atoll::codec::is_large_row(packed));
-  if (predicate_ && !lock_first && !passes_predicate(current_key_, packed, &error)) return error;
+  if (!lock_first && may_refuse_row() && !passes_predicate(current_key_, packed, &error)) return error;
   current_primary_key_ = current_key_;
   if (locking()) return lock_and_fetch(current_primary_key_, packed, true, record, accepted);
   *accepted = true;
@@ -383,7 +433,7 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
     if (Status locked = lock_row(primary_key, lock_, &waited); !locked.ok()) return fail(locked);
     return fetch_row(primary_key, record, found);
   }
-  if (predicate_ && !passes_predicate(primary_key, row_slice_.ToStringView(), &error)) {
+  if (may_refuse_row() && !passes_predicate(primary_key, row_slice_.ToStringView(), &error)) {
     *found = false;
     return error;
   }
@@ -393,7 +443,10 @@ int ha_atoll::fetch_row(const std::string &primary_key, uchar *record, bool *fou
   return unpack_row(row_buffer_, record);
 }
 
-int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
+int ha_atoll::read_by_primary_key(uchar *record, const std::string &key, bool filters_rows) {
+  is_point_read_ = true;
+  filters_rows_ = filters_rows;
+  has_next_bounds_ = false;
   begin_search(false);  // its row is always locked
   if (int error = begin_reading()) return error;
   cursor_positioned_ = false;
@@ -411,6 +464,7 @@ int ha_atoll::read_by_primary_key(uchar *record, const std::string &key) {
 
 int ha_atoll::decode_entry(std::string_view entry_key, std::string_view entry_value, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
+  atoll::count_work(atoll::WorkKind::kRowsUnpacked);
   const Status status = index.codec->decode(entry_key.substr(atoll::codec::kKeyStartLength), entry_value,
                                             record, &key_scratch_);
   return status.ok() ? 0 : fail(status);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,12 @@ class KeySources {
  public:
   static constexpr uint32_t kWhole = UINT32_MAX;
 
-  // `indexes`: by number in `altered`, which outlives this object's use.
-  KeySources(TABLE *altered, const std::vector<size_t> &indexes);
+  // `layout`: of `altered`. Both outlive this object's use. `indexes`: by number in them.
+  KeySources(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes);
 
-  // By number of a field: how many bytes of it the entries are made from, because it is a part of an index or
-  // of the primary key, or because the expression of a part names it.
-  const std::vector<uint32_t> &bytes() const { return bytes_; }
+  // By id of a stored column: how many bytes of it the entries are made from, because it is a part of an
+  // index or of the primary key, or because the expression of a part names it.
+  const std::map<uint32_t, uint32_t> &bytes() const { return bytes_; }
   bool has_virtual() const { return !virtual_parts_.empty(); }
 
   // Computes the virtual parts of the row in record[0]. Errors: kInvalid; the server has been told the
@@ -32,15 +33,16 @@ class KeySources {
 
   // For a message about a duplicate: puts into record[0] the row that has `primary_key` as of `snapshot`
   // (nullptr: now), or the columns' defaults if it cannot be read. Its text stands in *buffer.
-  void show_row(const Layout &layout, const std::string &primary_key, const rocksdb::Snapshot *snapshot,
-                std::string *buffer) const;
+  void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot, std::string *buffer) const;
 
  private:
+  void add(const Field *field, uint32_t bytes);
   void add_index(const KEY &key);
   void add_what_expressions_name();
 
+  const Layout &layout_;
   TABLE *const altered_;
-  std::vector<uint32_t> bytes_;
+  std::map<uint32_t, uint32_t> bytes_;
   std::vector<Field *> virtual_parts_;
 };
 

@@ -133,6 +133,7 @@ void ha_atoll::init_table_handle_for_HANDLER() {
   // The search key of the last READ binds this one no more, and what it read ahead is past; TEMPORARY tables
   // are not reset() between the two.
   close_cursor();
+  bounds_ = {};
   batch_.restart();
   session_ = ah::Session::of(ha_thd(), true);
   session_->enter_statement();
@@ -194,7 +195,7 @@ int ha_atoll::lock_and_fetch(const std::string &primary_key, std::string_view se
   if (seen_is_row && !waited && !own_writes && newest == cursor_sequence_) {
     int error = 0;
     const bool unchecked = protects_ranges() || atoll::codec::is_large_row(seen);
-    if (predicate_ && unchecked && !passes_predicate(primary_key, seen, &error)) return error;
+    if (unchecked && may_refuse_row() && !passes_predicate(primary_key, seen, &error)) return error;
     *found = true;
     row_buffer_.assign(seen);
     return unpack_row(row_buffer_, record);

@@ -8,6 +8,9 @@
 
 #include <sql_select.h>
 
+#include "handler/counted_pages.h"
+#include "base/mutant.h"
+
 namespace ah = atoll::handler;
 using Way = ah::MultiRange::Way;
 
@@ -72,6 +75,7 @@ int ha_atoll::multi_range_read_next(range_id_t *range) {
 }
 
 int ha_atoll::next_row_of_ranges(range_id_t *range) {
+  const ah::CountedPages pages(handler_stats);
   if (multi_range_.way == Way::kUndecided)
     if (int error = begin_ranges()) return error;
   while (multi_range_.way == Way::kAhead) {
@@ -100,13 +104,14 @@ int ha_atoll::begin_ranges() {
     return 0;
   }
   multi_range_.way = Way::kAhead;
+  filters_rows_ = true;
   if (int error = begin_reading()) return error;
   const ah::IndexLayout &index = layout_->index(active_index);
   if (is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;
   if (primary)
     session_->open_read_view();
   else
-    open_cursor(index.start, index.end, false);
+    open_cursor(false);
   set_end_range(nullptr);
   cursor_positioned_ = false;
   cursor_prefix_.clear();
@@ -141,10 +146,13 @@ bool ha_atoll::start_next_range() {
   }
   size_t parts = 0;
   std::string begin;
-  range_bounds(active_index, given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), &begin, &scan_end_,
-               &parts);
+  range_bounds(active_index, given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), &begin,
+               &bounds_.upper, &parts);
   if (static_cast<int>(active_index) != layout_->primary()) {
     increment_statistics(&SSV::ha_read_key_count);
+    bounds_.lower = begin;
+    if (atoll::is_mutant(atoll::Mutant::many_ranges)) bounds_.upper = layout_->index(active_index).end;
+    cursor_->set_bounds(bounds_.lower, bounds_.upper);
     cursor_->Seek(begin);
     batch_.ended = false;
     return true;
@@ -163,7 +171,6 @@ bool ha_atoll::start_next_range() {
 int ha_atoll::read_current_range(range_id_t *range) {
   if (multi_range_.must_reread) {
     multi_range_.must_reread = false;
-    scan_end_.clear();
     mrr_have_range = true;
     const bool equality = mrr_cur_range.range_flag & EQ_RANGE;
     *range = mrr_cur_range.ptr;

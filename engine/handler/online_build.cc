@@ -9,7 +9,7 @@ namespace atoll::handler {
 namespace {
 
 constexpr size_t kBatchBytes = 1 << 20;
-constexpr size_t kRecordHeaderBytes = 1 + 2 + 4;  // put or remove, index, length of the key
+constexpr size_t kRecordHeaderBytes = 1 + 4;  // put or remove, length of the key
 
 void append_big_endian(uint64_t number, size_t bytes, std::string *out) {
   for (size_t shift = bytes * 8; shift > 0; shift -= 8)
@@ -32,7 +32,7 @@ OnlineBuild::OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_
     : layout_(std::move(layout)),
       indexes_(std::move(indexes)),
       altered_(altered),
-      sources_(altered, indexes_),
+      sources_(*layout_, altered, indexes_),
       database_(plugin::instance()->database.get()) {
   append_big_endian(TemporaryTables::take_prefix(), 4, &log_start_);
   log_end_ = codec::key_after_prefix(log_start_);
@@ -63,8 +63,7 @@ Status OnlineBuild::append(txn::Transaction *transaction, const Change &change) 
   std::string record(kRecordHeaderBytes, '\0');
   auto *header = reinterpret_cast<uint8_t *>(record.data());
   header[0] = change.put ? 1 : 0;
-  store_le<uint16_t>(header + 1, change.index);
-  store_le<uint32_t>(header + 3, static_cast<uint32_t>(change.key.size()));
+  store_le<uint32_t>(header + 1, static_cast<uint32_t>(change.key.size()));
   record.append(change.key).append(change.value);
   return transaction->put(database_->temp_family(), log_key, record);
 }
@@ -82,11 +81,10 @@ Status OnlineBuild::replay(const std::function<bool()> &progress, uint64_t *reco
     const std::string_view record(it->value().data(), it->value().size());
     const auto *header = reinterpret_cast<const uint8_t *>(record.data());
     const bool whole = record.size() >= kRecordHeaderBytes;
-    const uint32_t key_bytes = whole ? load_le<uint32_t>(header + 3) : 0;
+    const uint32_t key_bytes = whole ? load_le<uint32_t>(header + 1) : 0;
     if (!whole || record.size() - kRecordHeaderBytes < key_bytes)
       return Status(Code::kCorruption, "a record of the change log of an ALTER cannot be read");
-    changes.push_back({header[0] != 0, load_le<uint16_t>(header + 1),
-                       std::string(record.substr(kRecordHeaderBytes, key_bytes)),
+    changes.push_back({header[0] != 0, std::string(record.substr(kRecordHeaderBytes, key_bytes)),
                        std::string(record.substr(kRecordHeaderBytes + key_bytes))});
     log_keys.push_back(it->key().ToString());
     ++*records;
@@ -165,7 +163,7 @@ Status OnlineBuild::is_unique(std::string_view start, bool *unique, std::string 
 void OnlineBuild::show_duplicate() {
   std::string row_key;
   (void)layout_->primary_of_entry(duplicate_index_, duplicate_key_, &row_key);
-  sources_.show_row(*layout_, row_key, nullptr, &shown_row_);
+  sources_.show_row(row_key, nullptr, &shown_row_);
 }
 
 Status OnlineBuild::finish(const std::function<bool()> &progress) {

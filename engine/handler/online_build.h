@@ -31,11 +31,11 @@
 #include <utility>
 #include <vector>
 
+#include <rocksdb/write_batch.h>
+
 #include "handler/key_sources.h"
 #include "handler/layout.h"
 #include "txn/transaction.h"
-
-#include <rocksdb/write_batch.h>
 
 namespace atoll::handler {
 
@@ -76,7 +76,6 @@ class OnlineBuild {
   // One record of the log. What key and value mean is the derived class's.
   struct Change {
     bool put = false;
-    uint16_t index = 0;
     std::string key = {}, value = {};
   };
 

@@ -112,7 +112,7 @@ void OnlineClaims::show_duplicate() {
   size_t length = 0;
   const codec::KeyCodec &codec = *layout_->primary_index().codec;
   if (codec.skip_parts(parts, codec.part_count(), &length).ok())
-    sources_.show_row(*layout_, source_.rows_start + std::string(parts.substr(length)), nullptr, &shown_row_);
+    sources_.show_row(source_.rows_start + std::string(parts.substr(length)), nullptr, &shown_row_);
 }
 
 }  // namespace atoll::handler

@@ -2,7 +2,6 @@
 #include "handler/online_index_build.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/bytes.h"
@@ -13,23 +12,11 @@ namespace {
 // Versions of rows, for these two codecs only.
 constexpr uint32_t kLogged = 1, kAltered = 2;
 
-// By column id: how many bytes of it the entries are made from.
-using SourceBytes = std::map<uint32_t, uint32_t>;
-
-SourceBytes source_bytes(const Layout &altered, const KeySources &sources) {
-  SourceBytes bytes;
-  for (size_t field = 0; field < sources.bytes().size(); field++) {
-    const int stored = altered.stored_column(field);
-    if (stored >= 0 && sources.bytes()[field] != 0)
-      bytes[altered.row().column(static_cast<size_t>(stored)).id] = sources.bytes()[field];
-  }
-  return bytes;
-}
-
-std::vector<codec::Column> columns_of(const codec::RowCodec &row, const SourceBytes &sources) {
+// Those columns of `row` that the entries are made from.
+std::vector<codec::Column> columns_of(const codec::RowCodec &row, const KeySources &sources) {
   std::vector<codec::Column> columns;
   for (size_t i = 0; i < row.column_count(); i++)
-    if (sources.contains(row.column(i).id)) columns.push_back(row.column(i));
+    if (sources.bytes().contains(row.column(i).id)) columns.push_back(row.column(i));
   return columns;
 }
 
@@ -39,15 +26,14 @@ OnlineIndexBuild::OnlineIndexBuild(std::shared_ptr<const Layout> layout, const L
                                    size_t record_bytes, std::vector<size_t> indexes, TABLE *altered)
     : OnlineBuild(std::move(layout), std::move(indexes), altered),
       record_bytes_(record_bytes),
-      logged_(kLogged, columns_of(writers.row(), source_bytes(*layout_, sources_))),
-      altered_row_(kAltered, columns_of(layout_->row(), source_bytes(*layout_, sources_)),
-                   layout_->def().defaults) {
+      logged_(kLogged, columns_of(writers.row(), sources_)),
+      altered_row_(kAltered, columns_of(layout_->row(), sources_), layout_->def().defaults) {
   altered_row_.add_past_version(kLogged, Layout::past_columns(logged_));
-  const SourceBytes bytes = source_bytes(*layout_, sources_);
   for (size_t i = 0; i < logged_.column_count(); i++) {
     const codec::Column &column = logged_.column(i);
-    if (column.kind == codec::ColumnKind::kBlob && bytes.at(column.id) != KeySources::kWhole)
-      cuts_.push_back({column.record_offset, column.length_bytes, bytes.at(column.id)});
+    const uint32_t bytes = sources_.bytes().at(column.id);
+    if (column.kind == codec::ColumnKind::kBlob && bytes != KeySources::kWhole)
+      cuts_.push_back({column.record_offset, column.length_bytes, bytes});
   }
 }
 

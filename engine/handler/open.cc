@@ -171,7 +171,7 @@ int ha_atoll::reset() {
   parallel_.reset();
   batch_.restart();
   multi_range_ = {};
-  predicate_.reset();
+  cond_pop();
   keyread_ = entries_suffice_ = current_lock_is_new_ = false;
   row_slice_.Reset();
   // The server keeps handlers open for long: the memory of a large row would stay with each that had one.
@@ -180,7 +180,7 @@ int ha_atoll::reset() {
     if (buffer->capacity() > kKeptBytesMax) std::string().swap(*buffer);
   skip_locked_ = false;
   semi_consistent_ = SemiConsistent::kOff;
-  next_scan_end_.clear();
+  has_next_bounds_ = false;
   shown_error_ = 0;
   return 0;
 }

@@ -35,6 +35,7 @@ ParallelScan::~ParallelScan() {
   }
   producers_.notify_all();
   for (std::thread &thread : threads_) thread.join();
+  if (current_work() != nullptr) current_work()->add_all(helped_);
 }
 
 size_t ParallelScan::thread_count(const Request &request) {
@@ -44,8 +45,11 @@ size_t ParallelScan::thread_count(const Request &request) {
 // ---- the threads ---------------------------------------------------------------------------------
 
 void ParallelScan::work(size_t thread) {
+  Work mine;
+  const WorkScope scope(&mine);
   for (size_t index = 0; take_piece(&index);) finish_piece(index, scan_piece(thread, index));
   std::lock_guard<std::mutex> guard(mutex_);
+  helped_.add_all(mine);
   threads_running_--;
   consumer_.notify_one();
 }
@@ -71,7 +75,10 @@ Status ParallelScan::scan_piece(size_t thread, size_t index) {
 
   auto chunk = std::make_unique<Chunk>();
   Status status;
+  count_work(WorkKind::kCursorsOpened);
+  count_work(WorkKind::kCursorSeeks);
   for (it->Seek(lower); !stop_ && it->Valid(); it->Next()) {
+    count_work(WorkKind::kCursorSteps);
     const std::string_view key = it->key().ToStringView(), row = it->value().ToStringView();
     bool row_passes = true;
     if (request_.predicate != nullptr) status = passes(key, row, &row_passes);
@@ -95,6 +102,7 @@ void ParallelScan::finish_piece(size_t index, const Status &status) {
 }
 
 Status ParallelScan::passes(std::string_view key, std::string_view stored, bool *passes) const {
+  count_work(WorkKind::kConditions);
   codec::Truth truth = codec::Truth::kFalse;
   std::string buffer;
   if (codec::is_large_row(stored)) ATOLL_RETURN_IF_ERROR(request_.whole_row(key, stored, &buffer, &stored));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/work.h"
 #include "codec/predicate.h"
 #include "codec/row_codec.h"
 #include "lsm/database.h"
@@ -97,6 +98,7 @@ class ParallelScan {
   size_t threads_running_ = 0;
   Status failure_;  // of the first `take` or reader that failed
   std::atomic<bool> stop_{false};
+  Work helped_;  // what the threads have counted, for the caller
   std::unique_ptr<Chunk> chunk_;
   size_t chunk_entry_ = 0;
   std::vector<std::thread> threads_;

@@ -7,6 +7,8 @@
 
 #include <optional>
 
+#include "base/mutant.h"
+
 #include "handler/collation.h"
 #include "handler/field_map.h"
 
@@ -180,15 +182,30 @@ class Compiler {
 }  // namespace
 
 const COND *ha_atoll::cond_push(const COND *condition) {
-  predicate_ = Compiler(table, *layout_).compile(const_cast<COND *>(condition), false);
+  cond_pop();
+  condition_ = condition;
   return condition;
 }
 
-void ha_atoll::cond_pop() { predicate_.reset(); }
+void ha_atoll::cond_pop() {
+  predicate_.reset();
+  condition_ = nullptr;
+  rows_unasked_ = predicate_passes_ = 0;
+}
+
+// The pushed condition as far as it is understood, made when it is first asked for; nullptr: there is none.
+const Predicate *ha_atoll::predicate() {
+  if (condition_ != nullptr && predicate_ == nullptr) {
+    predicate_ = Compiler(table, *layout_).compile(const_cast<COND *>(condition_), false);
+    if (predicate_ == nullptr) condition_ = nullptr;
+  }
+  return predicate_.get();
+}
 
 // Index conditions are checked on the columns of an entry before its row is looked up. The server compares
 // these with the end of the range too, so that none may be missing.
 Item *ha_atoll::idx_cond_push(uint index, Item *condition) {
+  if (atoll::is_mutant(atoll::Mutant::index_condition)) return condition;
   if (index == table_share->primary_key || !layout_->index(index).cut_fields.empty()) return condition;
   pushed_idx_cond = condition;
   pushed_idx_cond_keyno = index;
@@ -229,7 +246,10 @@ int to_error(check_result_t verdict) {
 
 }  // namespace
 
-int ha_atoll::check_pushed_index_condition() { return to_error(handler_index_cond_check(this)); }
+int ha_atoll::check_pushed_index_condition() {
+  atoll::count_work(atoll::WorkKind::kConditions);
+  return to_error(handler_index_cond_check(this));
+}
 
 // The columns of the row's entry are in record[0]. The server asks for the position.
 int ha_atoll::check_pushed_rowid_filter(const std::string &primary_key) {
@@ -237,7 +257,29 @@ int ha_atoll::check_pushed_rowid_filter(const std::string &primary_key) {
   return to_error(handler_rowid_filter_check(this));
 }
 
+// The server checks the condition on every row it gets: a predicate pays only by those it refuses. A
+// statement that reads a few rows does without; after so many that passed in a row it is asked for one of
+// sixteen. A read with locks asks it for every row: a row that does not match is neither locked nor waited
+// for.
+constexpr uint32_t kUnaskedRows = 8;
+constexpr uint32_t kPassesMax = 32;
+constexpr uint32_t kAskedEvery = 16;
+
+bool ha_atoll::asks_predicate() {
+  if (locking()) return true;
+  if (rows_unasked_ < kUnaskedRows || atoll::is_mutant(atoll::Mutant::scan_predicate)) {
+    rows_unasked_++;
+    return false;
+  }
+  return predicate_passes_ < kPassesMax || ++predicate_passes_ % kAskedEvery == 0;
+}
+
+bool ha_atoll::may_refuse_row() {
+  return condition_ != nullptr && filters_rows_ && asks_predicate() && predicate() != nullptr;
+}
+
 bool ha_atoll::passes_predicate(const std::string &primary_key, std::string_view packed, int *error) {
+  atoll::count_work(atoll::WorkKind::kConditions);
   atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
   std::string buffer;
   atoll::Status status = whole_row(primary_key, &packed, &buffer);
@@ -245,6 +287,7 @@ bool ha_atoll::passes_predicate(const std::string &primary_key, std::string_view
   if (!status.ok()) *error = fail(status);
   const bool passes = status.ok() && truth == atoll::codec::Truth::kTrue;
   // "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.
+  predicate_passes_ = passes ? predicate_passes_ + 1 : 0;
   if (!passes) ha_thd()->get_stmt_da()->inc_current_row_for_warning();
   return passes;
 }

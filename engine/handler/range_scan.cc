@@ -86,34 +86,45 @@ void ha_atoll::leave_absent_key(const std::string &key) {
   current_lock_is_new_ = false;
 }
 
-// The server tells both ends of a range only here.
-int ha_atoll::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
-  next_scan_end_.clear();
-  if (end != nullptr && locking()) range_end(*end, &next_scan_end_);
-  const int error = ::handler::read_range_first(start, end, is_equality, sorted);
-  next_scan_end_.clear();  // a read by whole primary key has no use for it
-  return error;
+// The bounds of the next search, whatever it searches for.
+void ha_atoll::give_bounds(const key_range *start, const key_range *end) {
+  size_t parts = 0;
+  range_bounds(active_index, start, end, &next_bounds_.lower, &next_bounds_.upper, &parts);
+  has_next_bounds_ = true;
+  range_end_ = next_bounds_.upper;
 }
 
-// Whether the entry under the cursor belongs to the scan.
-bool ha_atoll::cursor_in_scan(bool forward) const {
-  if (!cursor_->Valid()) return false;
-  const rocksdb::Slice key = cursor_->key();
-  if (!cursor_prefix_.empty() && !key.starts_with(cursor_prefix_)) return false;
-  return !forward || scan_end_.empty() || key.compare(scan_end_) < 0;
+// The server tells both ends of a range here and in prepare_range_scan(). The cursor does not leave them:
+// neither the server nor a pushed condition need compare rows with them.
+int ha_atoll::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool) {
+  give_bounds(start, end);
+  eq_range = is_equality;
+  set_end_range(nullptr);
+  range_key_part =
+      table->key_info[active_index].key_part;  // a loose scan compares with the range's end itself
+  const int error = start == nullptr
+                        ? ha_index_first(table->record[0])
+                        : ha_index_read_map(table->record[0], start->key, start->keypart_map, start->flag);
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+}
+
+int ha_atoll::read_range_next() {
+  return eq_range ? ha_index_next_same(table->record[0], nullptr, 0) : ha_index_next(table->record[0]);
+}
+
+// Before a range is read backwards.
+int ha_atoll::prepare_range_scan(const key_range *start, const key_range *end) {
+  give_bounds(start, end);
+  return 0;
 }
 
 // How far keys must be protected before the cursor's next entry, or the end of the scan, can be trusted.
 std::string ha_atoll::protection_goal(bool forward) const {
-  if (cursor_in_scan(forward)) {
+  if (cursor_->Valid()) {
     const std::string key = cursor_->key().ToString();
     return forward ? after(key) : key;
   }
-  if (!forward) return cursor_prefix_.empty() ? scanned_index().start : cursor_prefix_;
-  std::string end =
-      cursor_prefix_.empty() ? scanned_index().end : atoll::codec::key_after_prefix(cursor_prefix_);
-  if (!scan_end_.empty() && scan_end_ < end) end = scan_end_;
-  return end;
+  return forward ? bounds_.upper : bounds_.lower;
 }
 
 // Protects the keys up to the entry under the cursor, or up to the end of the scan. The cursor may stand on
@@ -138,8 +149,7 @@ int ha_atoll::protect_to_cursor(bool forward) {
     }
     if (obstacle.entry.empty() && transaction()->commits_seen(layout_->family()) == cursor_commits_) return 0;
     // Entries may have come since the cursor was opened: look again from where this began.
-    const ah::IndexLayout &index = scanned_index();
-    open_cursor(index.start, index.end, active_index == MAX_KEY);
+    open_cursor(active_index == MAX_KEY);
     forward ? cursor_->Seek(start) : cursor_->SeekForPrev(start);
     if (!forward && cursor_->Valid() && cursor_->key() == rocksdb::Slice(start)) cursor_->Prev();
   }

@@ -1,6 +1,7 @@
 // ha_atoll: reading the whole table, and rows by position.
 #include "handler/ha_atoll.h"
 
+#include "handler/counted_pages.h"
 #include "handler/error_map.h"
 #include "handler/large_rows.h"
 #include "plugin/instance.h"
@@ -24,6 +25,7 @@ int ha_atoll::rnd_init(bool scan) {
   parallel_.reset();
   batch_.restart();
   scan_started_ = !scan;
+  filters_rows_ = true;
   return 0;
 }
 
@@ -50,7 +52,7 @@ bool ha_atoll::should_scan_in_parallel() {
   request.end = index.end;
   request.splits = database->split(layout_->family(), index.start, index.end, threads * kPiecesPerThread);
   request.threads = threads;
-  request.predicate = predicate_.get();
+  request.predicate = predicate();
   request.row = &layout_->row();
   request.whole_row = [layout = layout_, snapshot = request.snapshot](
                           std::string_view key, std::string_view stored, std::string *buffer,
@@ -62,13 +64,14 @@ bool ha_atoll::should_scan_in_parallel() {
 }
 
 int ha_atoll::rnd_next(uchar *record) {
+  const ah::CountedPages pages(handler_stats);
   if (!scan_started_) {
     scan_started_ = true;
     if (int error = begin_reading()) return error;
     if (!should_scan_in_parallel()) {
       const ah::IndexLayout &index = layout_->primary_index();
-      open_cursor(index.start, index.end, true);
-      scan_end_.clear();
+      bounds_ = {index.start, index.end};
+      open_cursor(true);
       start_protection(index.start, true);
       cursor_->Seek(index.start);
       cursor_positioned_ = true;
@@ -88,7 +91,8 @@ int ha_atoll::rnd_next(uchar *record) {
 void ha_atoll::resume_scan() {
   const ah::IndexLayout &index = layout_->primary_index();
   if (!locking()) session_->open_read_view();
-  open_cursor(index.start, index.end, false);
+  bounds_ = {index.start, index.end};
+  open_cursor(false);
   cursor_->Seek(current_primary_key_);
   if (cursor_->Valid() && cursor_->key() == rocksdb::Slice(current_primary_key_)) cursor_->Next();
 }
@@ -121,6 +125,7 @@ void ha_atoll::position(const uchar *record) {
 }
 
 int ha_atoll::rnd_pos(uchar *record, uchar *position) {
+  const ah::CountedPages pages(handler_stats);
   std::string key;
   if (layout_->hidden_primary()) {
     key = layout_->primary_index().start;
@@ -131,10 +136,7 @@ int ha_atoll::rnd_pos(uchar *record, uchar *position) {
     layout_->primary_key(search_record_.data(), 0, &key);
   }
   // The row was chosen before: pushed conditions do not apply again.
-  std::unique_ptr<atoll::codec::Predicate> predicate = std::move(predicate_);
-  const int error = read_by_primary_key(record, key);
-  predicate_ = std::move(predicate);
-  return error;
+  return read_by_primary_key(record, key, false);
 }
 
 // References compare as primary keys do: index merge relies on it.

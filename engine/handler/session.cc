@@ -26,6 +26,7 @@ Session *Session::of(THD *thd, bool create) {
     session = new Session(thd);
     thd_set_ha_data(thd, hton, session);
   }
+  set_current_work(session == nullptr ? nullptr : session->work());
   return session;
 }
 

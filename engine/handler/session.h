@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/work.h"
 #include "handler/commit_order.h"
 #include "txn/transaction.h"
 
@@ -27,7 +28,8 @@ class Session {
   explicit Session(THD *thd) : thd_(thd) {}
   ~Session();
 
-  // The session of `thd`; made when `create`.
+  // The session of `thd`; made when `create`. From now on the calling thread counts its work for it: every
+  // statement comes through here before it reads or writes.
   static Session *of(THD *thd, bool create);
 
   // The running transaction; begun when there is none.
@@ -77,7 +79,8 @@ class Session {
   std::shared_ptr<lsm::SortBudget> sort_budget();
 
   bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
-  int open_tables = 0;                            // external_lock balance of the running statement
+  Work *work() const { return work_.get(); }
+  int open_tables = 0;  // external_lock balance of the running statement
   // The index of the last duplicate. Kept here and not in the handler: a partitioned table may ask another of
   // its partitions than the one that found it.
   unsigned duplicate_index = ~0U;
@@ -88,6 +91,7 @@ class Session {
   Status write_auto_increments();
   void reset();
 
+  const OwnWork work_;
   THD *thd_;
   std::weak_ptr<lsm::SortBudget> sort_budget_;
   mutable std::mutex mutex_;  // guards transaction_ against kill()

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -48,6 +51,14 @@ class Share final : public Handler_share {
   // Rows, for the optimizer. Approximate: rolled-back changes are not taken back.
   std::atomic<int64_t> rows{-1};  // -1: unknown
 
+  // Entries of an index by the sizes of files: `count`'s answer, kept for a second.
+  uint64_t index_entries(size_t index, const std::function<uint64_t()> &count);
+
+  // Rows for each step of the primary keys' scale, as the last estimate found it at two places
+  // (range_estimate.cc).
+  std::atomic<double> key_density{0};  // 0: unknown
+  std::atomic<uint32_t> trusted_densities{0};
+
   // How many there were when records_per_key was sampled.
   std::atomic<int64_t> sampled_rows{-1};  // -1: never
   // Grows with each set_records_per_key().
@@ -73,6 +84,11 @@ class Share final : public Handler_share {
   std::shared_ptr<const Layout> layout_;
   std::shared_ptr<OnlineBuild> online_build_;
   std::vector<std::vector<uint64_t>> records_per_key_;
+  struct IndexEntries {
+    uint64_t entries = 0;
+    std::chrono::steady_clock::time_point counted_at{};
+  };
+  std::map<size_t, IndexEntries> index_entries_;
 };
 
 }  // namespace atoll::handler

@@ -190,6 +190,17 @@ void register_share(Share *share) {
   open_shares().shares.insert(share);
 }
 
+void keep_rows(const Layout &layout, int64_t rows) {
+  catalog::Catalog *catalog = plugin::instance()->catalog.get();
+  const uint32_t table = layout.def().id;
+  if (rows < 0 || layout.def().logical_only || catalog->find(table) == nullptr) return;
+  TableStatistics known;
+  if (!decode(catalog->statistics(table), &known)) known = {};
+  if (known.rows == rows) return;
+  known.rows = rows;
+  catalog->set_statistics(table, encode(known));
+}
+
 void unregister_share(Share *share) {
   const std::lock_guard lock(open_shares().mutex);
   open_shares().shares.erase(share);

@@ -33,6 +33,8 @@ Status sample(const Layout &layout, uint64_t entries_max, const std::function<bo
 
 // Shares register themselves, for refresh_statistics() and layout_of_open_table().
 void register_share(Share *share);
+// The count of rows of a share that goes, for the next one. The catalog writes it with its other statistics.
+void keep_rows(const Layout &layout, int64_t rows);
 void unregister_share(Share *share);
 
 // nullptr: no connection has the table open.

@@ -61,6 +61,7 @@ bool xid_from_bytes(const std::string &bytes, XID *xid) {
 
 Status sync_log(Session::Left *left) {
   if (!std::exchange(left->sync, false)) return Status::Ok();
+  count_work(WorkKind::kLogSyncs);
   return plugin::instance()->database->sync_wal();
 }
 

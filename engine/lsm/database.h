@@ -165,6 +165,8 @@ class Database {
   virtual std::shared_mutex *commit_gate() = 0;
 
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
+  // As estimate(), from sizes alone: small ranges are not counted.
+  virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.
   virtual std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                          size_t pieces) = 0;

@@ -47,6 +47,7 @@ class DatabaseImpl final : public Database {
   std::shared_mutex *commit_gate() override { return &commit_gate_; }
 
   RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) override;
+  RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) override;
   std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                  size_t pieces) override;
 

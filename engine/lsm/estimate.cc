@@ -196,6 +196,13 @@ bool refine(rocksdb::Iterator *rows, std::string_view begin, std::string_view en
 // ---- estimate ------------------------------------------------------------------------------------
 
 RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std::string_view end) {
+  RangeEstimate result = sizes(family, begin, end);
+  if (begin < end && result.bytes <= kCountBytesMax)
+    (void)count_cached(family, Range(slice(begin), slice(end)), &result.entries);
+  return result;
+}
+
+RangeEstimate DatabaseImpl::sizes(Family *family, std::string_view begin, std::string_view end) {
   RangeEstimate result;
   if (begin >= end) return result;
   rocksdb::DB *const database = base(family->side());
@@ -210,7 +217,6 @@ RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std
     const double entry = entry_bytes(static_cast<FamilyImpl *>(family), range);
     result.entries += static_cast<uint64_t>(static_cast<double>(on_disk) / entry);
   }
-  if (result.bytes <= kCountBytesMax) (void)count_cached(family, range, &result.entries);
   return result;
 }
 

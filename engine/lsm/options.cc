@@ -2,6 +2,7 @@
 
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "lsm/split_compression.h"
+#include "lsm/work_statistics.h"
 
 namespace atoll::lsm {
 namespace {
@@ -45,6 +47,12 @@ rocksdb::CompressionOptions compression_options(const Compression &compression) 
   if (compression.level != 0) options.level = compression.level;
   return options;
 }
+
+// Tombstones and old versions that one search or step may pass in a memtable.
+constexpr uint32_t kHiddenEntriesMax = 10000;
+// A file is compacted when half of some entries in a row, or of all, are deletions.
+constexpr size_t kDeletionWindow = 1024, kDeletionsInWindow = 512;
+constexpr double kDeletionRatio = 0.5;
 
 // With this many, the merge of the sorted runs is slower than they are.
 constexpr int kCompressionThreadsMax = 4;
@@ -161,8 +169,9 @@ SharedParts make_shared_parts(const DatabaseOptions &options) {
   parts.memtable_bytes = std::clamp<uint64_t>(budget / 2, 1ull << 20, 64ull << 20);
   // Explicit, because RocksDB's default is four times all memtables: one idle family pinned 206 MB.
   parts.wal_bytes_max = options.wal_bytes_max != 0 ? options.wal_bytes_max : 2 * budget;
-  parts.statistics = rocksdb::CreateDBStatistics();
-  parts.statistics->set_stats_level(rocksdb::StatsLevel::kExceptDetailedTimers);
+  parts.statistics = std::make_shared<WorkStatistics>();
+  parts.deletions =
+      rocksdb::NewCompactOnDeletionCollectorFactory(kDeletionWindow, kDeletionsInWindow, kDeletionRatio);
   parts.filter.reset(rocksdb::NewBloomFilterPolicy(10));
   return parts;
 }
@@ -235,6 +244,13 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   options.bottommost_compression_opts = compression_options(compression);
   options.compression_manager = split_compression_manager();
   options.memtable_whole_key_filtering = false;
+  options.memtable_batch_lookup_optimization =
+      true;  // a MultiGet's keys are sorted: each search begins at the last
+  // A queue deletes at the end it reads from: without these, each read of its head would pass all that was
+  // deleted since the last compaction. A read that passes so many sends the memtable to disk, and files full
+  // of deletions are compacted.
+  options.memtable_op_scan_flush_trigger = kHiddenEntriesMax;
+  options.table_properties_collector_factories = {parts.deletions};
   options.optimize_filters_for_hits = false;  // unique checks ask for absent keys
   return options;
 }

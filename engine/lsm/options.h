@@ -44,7 +44,8 @@ struct SharedParts {
   std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
   std::shared_ptr<rocksdb::Statistics> statistics;
   std::shared_ptr<const rocksdb::FilterPolicy> filter;
-  uint64_t memtable_bytes = 0;  // of one family
+  std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> deletions;  // marks files full of them
+  uint64_t memtable_bytes = 0;                                          // of one family
   uint64_t wal_bytes_max = 0;
   int threads = 0;
 };

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "handler/session.h"
 #include "plugin/connections.h"
 #include "plugin/instance.h"
 #include "plugin/key_owners.h"
@@ -84,7 +85,18 @@ void add_transactions(const Instance &running, Numbers *out) {
                                          {"tables", running.catalog->list("").size()}});
 }
 
-Numbers collect() {
+void add_work(enum_var_type scope, THD *thd, Numbers *out) {
+  const handler::Session *session = handler::Session::of(thd, false);
+  for (size_t i = 0; i < kWorkKinds; i++) {
+    const auto kind = static_cast<WorkKind>(i);
+    out->counts.emplace_back("work_" + std::string(work_name(kind)),
+                             scope == SHOW_OPT_GLOBAL ? work_of_all(kind)
+                             : session == nullptr     ? 0
+                                                      : session->work()->count(kind));
+  }
+}
+
+Numbers collect(enum_var_type scope, THD *thd) {
   Numbers numbers;
   Instance *running = instance();
   numbers.counts.emplace_back("running", running != nullptr ? 1 : 0);
@@ -95,14 +107,15 @@ Numbers collect() {
   add_store(*running, &numbers);
   add_transactions(*running, &numbers);
   for (const auto &[name, value] : running->database->counters()) numbers.counts.emplace_back(name, value);
+  add_work(scope, thd, &numbers);
   return numbers;
 }
 
 char *keep(THD *thd, const std::string &text) { return thd_strmake(thd, text.data(), text.size()); }
 
 // The list is made anew in the statement's memory, since its length is not known before.
-int show_all(THD *thd, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type) {
-  const Numbers numbers = collect();
+int show_all(THD *thd, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type scope) {
+  const Numbers numbers = collect(scope, thd);
   const size_t count = numbers.counts.size() + numbers.texts.size();
   auto *list = static_cast<st_mysql_show_var *>(thd_calloc(thd, (count + 1) * sizeof(st_mysql_show_var)));
   auto *values = static_cast<unsigned long long *>(thd_alloc(thd, (count + 1) * sizeof(unsigned long long)));

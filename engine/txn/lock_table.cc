@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/work.h"
 #include "txn/lock_table_impl.h"
 
 namespace atoll::txn {
@@ -284,6 +285,7 @@ void LockTable::set_row_locks_max(size_t count, size_t ranges_max) {
 Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait,
                        bool *waited) {
   if (waited != nullptr) *waited = false;
+  count_work(WorkKind::kRowLocks);
   Request request;
   request.owner = owner->state_.get();
   request.key = key;

@@ -12,9 +12,9 @@ std::string_view view(const rocksdb::Slice &slice) { return {slice.data(), slice
 
 }  // namespace
 
-MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, std::string lower,
-                               std::string upper)
-    : base_(std::move(base)), own_(std::move(own)), lower_(std::move(lower)), upper_(std::move(upper)) {}
+MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own,
+                               const CursorBounds *bounds)
+    : base_(std::move(base)), own_(std::move(own)), bounds_(bounds) {}
 
 rocksdb::Status MergedIterator::status() const {
   if (!base_->status().ok()) return base_->status();
@@ -23,7 +23,8 @@ rocksdb::Status MergedIterator::status() const {
 }
 
 bool MergedIterator::own_valid() const {
-  return own_.valid() && own_.key() >= lower_ && (upper_.empty() || own_.key() < upper_);
+  return own_.valid() && own_.key() >= bounds_->lower &&
+         (bounds_->upper.empty() || own_.key() < bounds_->upper);
 }
 
 std::string_view MergedIterator::base_key() const { return view(base_->key()); }
@@ -74,32 +75,32 @@ void MergedIterator::settle() {
 void MergedIterator::SeekToFirst() {
   forward_ = true;
   base_->SeekToFirst();
-  own_.seek(lower_);
+  own_.seek(bounds_->lower);
   settle();
 }
 
 void MergedIterator::SeekToLast() {
   forward_ = false;
   base_->SeekToLast();
-  if (upper_.empty())
+  if (bounds_->upper.empty())
     own_.to_last();
   else
-    own_.seek_before(upper_);
+    own_.seek_before(bounds_->upper);
   settle();
 }
 
 void MergedIterator::Seek(const rocksdb::Slice &target) {
   forward_ = true;
   base_->Seek(target);
-  own_.seek(view(target) < lower_ ? std::string_view(lower_) : view(target));
+  own_.seek(view(target) < bounds_->lower ? std::string_view(bounds_->lower) : view(target));
   settle();
 }
 
 void MergedIterator::SeekForPrev(const rocksdb::Slice &target) {
   forward_ = false;
   base_->SeekForPrev(target);
-  if (!upper_.empty() && view(target) >= upper_)
-    own_.seek_before(upper_);
+  if (!bounds_->upper.empty() && view(target) >= bounds_->upper)
+    own_.seek_before(bounds_->upper);
   else
     own_.seek_last(view(target));
   settle();

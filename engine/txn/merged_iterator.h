@@ -5,17 +5,16 @@
 #include <rocksdb/iterator.h>
 
 #include <memory>
-#include <string>
 
+#include "txn/cursor.h"
 #include "txn/own_cursor.h"
 
 namespace atoll::txn {
 
 class MergedIterator final : public rocksdb::Iterator {
  public:
-  // `base` is already bounded. Empty bounds: none.
-  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, std::string lower,
-                 std::string upper);
+  // `base` is bounded by `bounds` already, which live longer and may change before a search.
+  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, const CursorBounds *bounds);
 
   bool Valid() const override { return current_ != Current::kNone; }
   void SeekToFirst() override;
@@ -41,8 +40,7 @@ class MergedIterator final : public rocksdb::Iterator {
 
   std::unique_ptr<rocksdb::Iterator> base_;
   OwnCursor own_;
-  const std::string lower_;
-  const std::string upper_;
+  const CursorBounds *const bounds_;
   Current current_ = Current::kNone;
   bool equal_ = false;  // both sides stand on the current key
   bool forward_ = true;

@@ -119,6 +119,8 @@ std::vector<size_t> TransactionImpl::read_from_database(lsm::Family *family,
     std::sort(missing->begin(), missing->end(), less);
   }
   const size_t count = missing->size();
+  count_work(WorkKind::kMultiGets);
+  count_work(WorkKind::kMultiGetKeys, count);
   if (family->handle() == nullptr) {
     for (const size_t i : *missing) (*statuses)[i] = dropped_family();
     return {};

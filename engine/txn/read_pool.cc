@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/work.h"
+
 namespace atoll::txn {
 
 struct ReadPool::Job {
@@ -13,6 +15,7 @@ struct ReadPool::Job {
   size_t next = 0;
   size_t done = 0;
   size_t count = 0;
+  Work helped;  // what its pieces have cost
 };
 
 ReadPool::~ReadPool() {
@@ -25,12 +28,16 @@ ReadPool::~ReadPool() {
 }
 
 void ReadPool::help(Job *job) {
+  Work counted;
+  const WorkScope scope(&counted);
   std::unique_lock<std::mutex> guard(job->mutex);
   while (job->next < job->count) {
     const size_t mine = job->next++;
     guard.unlock();
     (*job->piece)(mine);
     guard.lock();
+    job->helped.add_all(counted);
+    counted.clear();
     if (++job->done == job->count) job->all_done.notify_all();
   }
 }
@@ -62,6 +69,7 @@ void ReadPool::run(size_t count, const std::function<void(size_t)> &piece) {
   help(job.get());
   std::unique_lock<std::mutex> guard(job->mutex);
   job->all_done.wait(guard, [&] { return job->done == job->count; });
+  if (current_work() != nullptr) current_work()->add_all(job->helped);
 }
 
 }  // namespace atoll::txn

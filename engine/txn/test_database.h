@@ -79,6 +79,7 @@ class TestDatabase final : public lsm::Database {
   Status commit_ingestion(lsm::Ingestion *ingestion) override { return ingestion->commit(); }
   std::shared_mutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
+  lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
   }

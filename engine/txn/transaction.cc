@@ -23,28 +23,14 @@ Status not_found() {
   return status;
 }
 
-// Bounds of an iterator; deleted with it.
-struct KeptBounds {
-  std::string lower, upper;
-  rocksdb::Slice lower_slice, upper_slice;
-};
-
-void delete_bounds(void *bounds, void *) { delete static_cast<KeptBounds *>(bounds); }
-
 std::unique_ptr<rocksdb::Iterator> bounded_iterator(rocksdb::DB *db, lsm::Family *family,
-                                                    rocksdb::ReadOptions read, const ScanOptions &options) {
-  auto bounds = std::make_unique<KeptBounds>();
-  bounds->lower = options.lower;
-  bounds->upper = options.upper;
-  bounds->lower_slice = bounds->lower;
-  bounds->upper_slice = bounds->upper;
+                                                    rocksdb::ReadOptions read, const ScanOptions &options,
+                                                    const CursorBounds *bounds) {
   if (!options.lower.empty()) read.iterate_lower_bound = &bounds->lower_slice;
   if (!options.upper.empty()) read.iterate_upper_bound = &bounds->upper_slice;
   read.fill_cache = options.fill_cache;
   read.readahead_size = options.readahead_bytes;
-  std::unique_ptr<rocksdb::Iterator> iterator(db->NewIterator(read, family->handle()));
-  iterator->RegisterCleanup(&delete_bounds, bounds.release(), nullptr);
-  return iterator;
+  return std::unique_ptr<rocksdb::Iterator>(db->NewIterator(read, family->handle()));
 }
 
 }  // namespace
@@ -145,23 +131,31 @@ Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at
   }
   rocksdb::ColumnFamilyHandle *handle = family->handle();
   if (handle == nullptr) return dropped_family();
+  count_work(WorkKind::kPointGets);
   return read_result(db(family->side())->Get(read_options(family, at), handle, key, value));
 }
 
-std::unique_ptr<rocksdb::Iterator> TransactionImpl::scan(lsm::Family *family, ReadAt at,
-                                                         const ScanOptions &options) {
+std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, const ScanOptions &options) {
+  auto bounds = std::make_unique<CursorBounds>();
   if (family->handle() == nullptr) {
-    return std::unique_ptr<rocksdb::Iterator>(
-        rocksdb::NewErrorIterator(rocksdb::Status::ColumnFamilyDropped(dropped_family().message())));
+    return std::make_unique<Cursor>(std::move(bounds),
+                                    std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(
+                                        rocksdb::Status::ColumnFamilyDropped(dropped_family().message()))),
+                                    false);
   }
-  auto base = bounded_iterator(db(family->side()), family, read_options(family, at), options);
+  bounds->set(options.lower, options.upper);
+  auto entries =
+      bounded_iterator(db(family->side()), family, read_options(family, at), options, bounds.get());
   WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
   const bool in_memory = own != nullptr && !own->index.empty();
   const bool on_disk = spill_ != nullptr && spill_->has_family(family);
-  if (!in_memory && !on_disk) return base;
-  OwnCursor cursor(in_memory ? writes_ : nullptr, in_memory ? own : nullptr,
-                   on_disk ? spill_->runs() : nullptr, family, options);
-  return std::make_unique<MergedIterator>(std::move(base), std::move(cursor), options.lower, options.upper);
+  const bool has_own_writes = in_memory || on_disk;
+  if (has_own_writes) {
+    OwnCursor cursor(in_memory ? writes_ : nullptr, in_memory ? own : nullptr,
+                     on_disk ? spill_->runs() : nullptr, family, options);
+    entries = std::make_unique<MergedIterator>(std::move(entries), std::move(cursor), bounds.get());
+  }
+  return std::make_unique<Cursor>(std::move(bounds), std::move(entries), has_own_writes);
 }
 
 bool TransactionImpl::has_writes(lsm::Side side) const {
@@ -191,6 +185,7 @@ Status TransactionImpl::check_write(std::string_view key, std::string_view value
 
 void TransactionImpl::write_locked(lsm::Family *family, std::string_view key, const NewWrite &write) {
   use_family(family);
+  count_work(WorkKind::kWrites);
   writes_->write(family, key, write);
   set_write_count();
 }
@@ -258,6 +253,8 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync && side == lsm::Side::kMain;
   options.disableWAL = side == lsm::Side::kTemp;
+  if (side == lsm::Side::kMain) count_work(WorkKind::kLogBytes, batch.GetDataSize());
+  if (options.sync) count_work(WorkKind::kLogSyncs);
   const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
   if (status.ok()) status = db(side)->Write(options, &batch);
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "lsm/database.h"
+#include "txn/cursor.h"
 #include "txn/lock_table.h"
 
 namespace atoll::txn {
@@ -61,11 +62,9 @@ class Transaction {
                                         ReadAt at, std::vector<rocksdb::PinnableSlice> *values,
                                         std::vector<Status> *statuses) = 0;
   static constexpr size_t kMultiGetBytesMax = 16 << 20;
-  // Bounds are copied and kept by the iterator. With no own writes in that family it is RocksDB's plain
-  // iterator; otherwise own writes are merged in. Either way it sees the own writes made before it was
-  // opened and none made later. It may outlive the transaction, but not a savepoint rollback.
-  virtual std::unique_ptr<rocksdb::Iterator> scan(lsm::Family *family, ReadAt at,
-                                                  const ScanOptions &options) = 0;
+  // Bounds are copied and kept by the cursor. It sees the own writes made before it was opened and none made
+  // later. It may outlive the transaction, but not a savepoint rollback.
+  virtual std::unique_ptr<Cursor> scan(lsm::Family *family, ReadAt at, const ScanOptions &options) = 0;
   // The RocksDB snapshot for parallel readers on other threads; nullptr = latest. Valid as long as this
   // transaction keeps its snapshot. Always nullptr for kTemp: only this connection writes there, and only
   // when it commits.

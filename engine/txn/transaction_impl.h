@@ -69,8 +69,7 @@ class TransactionImpl final : public Transaction {
   std::vector<size_t> multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
                                 std::vector<rocksdb::PinnableSlice> *values,
                                 std::vector<Status> *statuses) override;
-  std::unique_ptr<rocksdb::Iterator> scan(lsm::Family *family, ReadAt at,
-                                          const ScanOptions &options) override;
+  std::unique_ptr<Cursor> scan(lsm::Family *family, ReadAt at, const ScanOptions &options) override;
   const rocksdb::Snapshot *snapshot(lsm::Side side) override;
   bool has_writes(lsm::Side side) const override;
   bool is_spilled() const override;

@@ -85,6 +85,7 @@ Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::s
 
 Transaction::Obstacle TransactionImpl::lock_range(lsm::Family *family, std::string_view lower,
                                                   std::string_view upper, bool forward) {
+  count_work(WorkKind::kRangeLocks);
   Obstacle obstacle;
   std::string from(lower), to(upper);
   manager_->locks()->lock_range(&owner_, family->id(), &from, &to, [&](std::string *low, std::string *high) {

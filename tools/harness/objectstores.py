@@ -57,6 +57,11 @@ class ObjectStore:
         if self._child:
             self._child.resume()
 
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
+
     def version(self) -> str:
         raise NotImplementedError
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs MariaDB and the build tools from Debian.
+# Installs MariaDB, the build tools and sysbench (for the benchmarks) from Debian.
 #
 # A storage engine loads only into the exact server version it was compiled for, and it needs private headers that
 # only the source package has. So this takes the newest version of which every binary package and the source can be
@@ -11,7 +11,7 @@ SERVER_PACKAGES="mariadb-server mariadb-server-core mariadb-client mariadb-clien
   mariadb-test-data mariadb-plugin-s3 mariadb-plugin-rocksdb libmariadb3 libmariadb-dev"
 # The second half is what configuring MariaDB's source asks for.
 BUILD_PACKAGES="g++ make cmake pkg-config perl ccache clang-format clang-tidy libgtest-dev libgmock-dev
-  libzstd-dev liblz4-dev zlib1g-dev libssl-dev patch xz-utils util-linux strace
+  libzstd-dev liblz4-dev zlib1g-dev libssl-dev patch xz-utils util-linux strace sysbench
   bison libncurses-dev libpcre2-dev libfmt-dev libedit-dev libaio-dev libsystemd-dev"
 APT="DEBIAN_FRONTEND=noninteractive apt-get -q"
 

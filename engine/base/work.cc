@@ -1,0 +1,104 @@
+// See work.h.
+#include "base/work.h"
+
+#include <deque>
+#include <mutex>
+#include <vector>
+
+namespace atoll {
+
+namespace internal {
+thread_local Work *current_work __attribute__((tls_model("initial-exec"))) = nullptr;
+}  // namespace internal
+
+namespace {
+
+// All there ever was: the free ones keep what their last owners counted.
+struct Registry {
+  std::mutex mutex;
+  std::deque<Work> all;
+  std::vector<Work *> free;
+  Work ended;  // the sum over those that were given back
+};
+
+// Never destroyed: threads may count until the process ends.
+Registry &registry() {
+  static auto *const instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+std::string_view work_name(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::kCursorsOpened:
+      return "cursors_opened";
+    case WorkKind::kCursorSeeks:
+      return "cursor_seeks";
+    case WorkKind::kCursorSteps:
+      return "cursor_steps";
+    case WorkKind::kEntriesHidden:
+      return "entries_hidden";
+    case WorkKind::kPointGets:
+      return "point_gets";
+    case WorkKind::kMultiGets:
+      return "multi_gets";
+    case WorkKind::kMultiGetKeys:
+      return "multi_get_keys";
+    case WorkKind::kRowsUnpacked:
+      return "rows_unpacked";
+    case WorkKind::kConditions:
+      return "conditions";
+    case WorkKind::kRangeEstimates:
+      return "range_estimates";
+    case WorkKind::kEstimateSteps:
+      return "estimate_steps";
+    case WorkKind::kBlocksCached:
+      return "blocks_cached";
+    case WorkKind::kBlocksRead:
+      return "blocks_read";
+    case WorkKind::kFileReads:
+      return "file_reads";
+    case WorkKind::kRowLocks:
+      return "row_locks";
+    case WorkKind::kRangeLocks:
+      return "range_locks";
+    case WorkKind::kWrites:
+      return "writes";
+    case WorkKind::kLogBytes:
+      return "log_bytes";
+    case WorkKind::kLogSyncs:
+      return "log_syncs";
+  }
+  return "";
+}
+
+static Work *take_work() {
+  Registry &r = registry();
+  const std::lock_guard guard(r.mutex);
+  if (r.free.empty()) return &r.all.emplace_back();
+  Work *work = r.free.back();
+  r.free.pop_back();
+  return work;
+}
+
+OwnWork::OwnWork() : work_(take_work()) {}
+
+OwnWork::~OwnWork() {
+  if (current_work() == work_) set_current_work(nullptr);
+  Registry &r = registry();
+  const std::lock_guard guard(r.mutex);
+  r.ended.add_all(*work_);
+  work_->clear();
+  r.free.push_back(work_);
+}
+
+uint64_t work_of_all(WorkKind kind) {
+  Registry &r = registry();
+  const std::lock_guard guard(r.mutex);
+  uint64_t sum = r.ended.count(kind);
+  for (const Work &work : r.all) sum += work.count(kind);
+  return sum;
+}
+
+}  // namespace atoll

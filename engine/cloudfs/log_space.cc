@@ -1,0 +1,62 @@
+// See log_space.h.
+#include "cloudfs/log_space.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace atoll::cloudfs {
+namespace {
+
+constexpr uint64_t kStepBytes = 256 << 10;
+// Where a sync brings more, its cost hardly shows, and the zeros would double what is written.
+constexpr uint64_t kSyncBytesMax = 1 << 10;
+constexpr uint64_t kUnsyncedBytesMax = 64 << 10;  // nobody syncs at all
+constexpr uint64_t kSmoothing = 16;               // syncs
+
+const std::array<char, 64 << 10> kZeros{};
+
+bool write_zeros(int descriptor, uint64_t from, uint64_t end) {
+  while (from < end) {
+    const size_t bytes = std::min<uint64_t>(end - from, kZeros.size());
+    const ssize_t written = ::pwrite(descriptor, kZeros.data(), bytes, static_cast<off_t>(from));
+    if (written <= 0) return false;
+    from += static_cast<uint64_t>(written);
+  }
+  return true;
+}
+
+}  // namespace
+
+LogSpace::~LogSpace() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool LogSpace::open() {
+  if (descriptor_ < 0) descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  return descriptor_ >= 0;
+}
+
+void LogSpace::prepare(uint64_t length, size_t bytes) {
+  const uint64_t end = length + bytes;
+  if (failed_ || end <= zeros_end_ || bytes > kSyncBytesMax) return;
+  if (sync_bytes_ > kSyncBytesMax || length - synced_ > kUnsyncedBytesMax) return;
+  const uint64_t zeros_end = end + kStepBytes;
+  failed_ = !open() || !write_zeros(descriptor_, end, zeros_end);
+  if (!failed_) zeros_end_ = zeros_end;
+}
+
+void LogSpace::synced(uint64_t length) {
+  sync_bytes_ = (sync_bytes_ * (kSmoothing - 1) + (length - synced_)) / kSmoothing;
+  synced_ = length;
+}
+
+void LogSpace::cut(uint64_t length) {
+  if (descriptor_ >= 0 && zeros_end_ > length) (void)!::ftruncate(descriptor_, static_cast<off_t>(length));
+  zeros_end_ = 0;
+  failed_ = true;
+}
+
+}  // namespace atoll::cloudfs

@@ -1,0 +1,34 @@
+// RocksDB's statistics, reduced to the figures that somebody asks for.
+//
+// RocksDB reports some forty events of each read. Its own collector finds out the core each time; this one
+// drops what nobody reads, counts what belongs to a statement in the thread's Work (base/work.h), and the
+// rest in one place. There are no histograms: their timers would read the clock twice for each lookup.
+#pragma once
+
+#include <rocksdb/statistics.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+namespace atoll::lsm {
+
+class WorkStatistics final : public rocksdb::Statistics {
+ public:
+  WorkStatistics() { set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers); }
+
+  const char *Name() const override { return "AtollWorkStatistics"; }
+  // Of those counted in a Work: the sum over all of them, and what threads without one have caused.
+  uint64_t getTickerCount(uint32_t ticker) const override;
+  void recordTick(uint32_t ticker, uint64_t count) override;
+  void setTickerCount(uint32_t ticker, uint64_t count) override;
+  uint64_t getAndResetTickerCount(uint32_t ticker) override;
+  void histogramData(uint32_t, rocksdb::HistogramData *const) const override {}
+  void recordInHistogram(uint32_t, uint64_t) override {}
+  bool HistEnabledForType(uint32_t) const override { return false; }
+
+ private:
+  std::array<std::atomic<uint64_t>, rocksdb::TICKER_ENUM_MAX> tickers_{};
+};
+
+}  // namespace atoll::lsm
