@@ -1,0 +1,96 @@
+"""Makes docs/benchmarks.md of the reports in build/bench: a section for each, its charts in docs/benchmarks/.
+
+Nothing is computed here and nothing invented: a benchmark without report is named as not run. Quick runs stay out.
+
+    build/bin/python bench/page.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import report
+from harness import paths
+
+# The order on the page. Reports of other names follow.
+ORDER = ("oltp", "tpcc", "linkbench", "blob", "commit", "cache")
+# These keep figures of another shape; README and their own output show them.
+OTHERS = ("archive", "tpch", "ddl")
+HEAD = """# Benchmarks
+
+Made by `make bench-page` from the JSON files that the benchmarks write to `build/bench`; do not edit. Each section
+names its command, and all of it was run on one machine at a time with nothing else to do. The competitors take turns
+within each repetition; a figure is the median of the repetitions, with the least and the greatest in parentheses. A
+ratio is the median of the ratios within the repetitions, so that a slow minute of the machine counts for both sides.
+CPU, bytes written and memory are those of the server's process (background work included, clients and MinIO not).
+Only the ratios mean something on another machine.
+"""
+
+
+def load(folder: Path) -> dict[str, dict[str, Any]]:
+    """Returns the reports by name; files of another shape are left out, with a note."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text())
+        if not isinstance(content, dict) or content.get("format") != report.FORMAT:
+            if path.stem not in OTHERS:
+                print(f"{path.name} is no report of this rig: left out")
+        elif content["quick"]:
+            print(f"{path.name} is of a quick run: left out")
+        else:
+            found[content["name"]] = content
+    return found
+
+
+def in_order(reports: dict[str, dict[str, Any]]) -> list[str]:
+    """Returns the names for the page: those that must be there, each before its variants ("tpcc", "tpcc-memory")."""
+    names = []
+    for name in ORDER:
+        names += [name, *(other for other in reports if other.startswith(f"{name}-"))]
+    return [*names, *(other for other in reports if other not in names)]
+
+
+def page(reports: dict[str, dict[str, Any]]) -> str:
+    """Returns the whole page."""
+    sections = []
+    for name in in_order(reports):
+        if name in reports:
+            sections.append(report.as_markdown(reports[name], folder="benchmarks/"))
+        else:
+            print(f"{name} has no report: left out")
+            sections.append(f"## {name}\n\nNot run yet: `make bench-{name}`.\n")
+    return "\n".join([HEAD, *sections])
+
+
+def copy_charts(reports: dict[str, dict[str, Any]], source: Path, target: Path) -> None:
+    for content in reports.values():
+        for chart in content["charts"]:
+            if (source / chart["file"]).exists():
+                target.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / chart["file"], target / chart["file"])
+            else:
+                print(f"the chart {chart['file']} is missing")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--input", type=Path, default=report.OUTPUT)
+    parser.add_argument("--output", type=Path, default=paths.ROOT / "docs" / "benchmarks.md")
+    arguments = parser.parse_args()
+    reports = load(arguments.input)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(page(reports))
+    copy_charts(reports, arguments.input, arguments.output.parent / "benchmarks")
+    print(f"wrote {arguments.output.name}: {', '.join(reports) or 'no benchmark has run'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""TPC-C on each setup: new orders a minute, latency by transaction, CPU and bytes per transaction, space.
+
+The workload is bench/tpcc/tpcc.lua. Every setup and repetition has a fresh server: load, rest, check, warm-up, run,
+rest, check. A check runs the consistency conditions of the specification, and the orders in the
+tables must be those that the clients saw committed; else the run has failed. Without --memory-mib the data fits in the
+caches. With it the server runs in a memory cgroup of that size (page cache counted), and the data are four times as
+large; where no cgroup can be made, only the engines' caches are that small. --long: half an hour, minute by minute.
+
+    build/bin/python bench/tpcc.py --warehouses 10 --clients 4 --seconds 120
+    build/bin/python bench/tpcc.py --memory-mib 512
+    build/bin/python bench/tpcc.py --long
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from compare import interleave
+from fleet import arguments_parser, repetitions_of
+from harness.process import discard, scratch_directory
+from linkbench import with_rest
+from measure import Measurement, wait_idle
+from rest import GROUP_BYTES_MIN, SERVER_BYTES, bring_to_rest, cgroups_work, durability_of
+from rig import MIB, SETUPS, Running, chosen_setups, start_setup
+from sysbench import SysbenchFailed, prepare_sysbench, run_sysbench, slowest_window, sysbench
+from tpcc_report import add_tables, report_of
+
+SCRIPT = Path(__file__).resolve().parent / "tpcc" / "tpcc.lua"
+DATABASE = "tpcc"
+CACHES_BYTES = 2048 * MIB  # in memory; ten warehouses take 1.1 GB in InnoDB
+LONG_CACHES_BYTES = 4096 * MIB  # half an hour adds more than a million orders
+DATA_TO_MEMORY = 4
+WAREHOUSE_BYTES = 110_000_000  # in InnoDB, about
+LOAD_THREADS = 2
+CHECK_THREADS = 2
+WINDOW_S = 60
+WARMUP_SEED = 1000
+# What fits in the caches is brought there: rows by the primary key, and the two other indexes.
+SCANS = (
+    "SELECT SUM(LENGTH(c_data)) FROM customer FORCE INDEX (PRIMARY)",
+    "SELECT COUNT(c_first) FROM customer FORCE INDEX (customer_name) WHERE c_w_id >= 0",
+    "SELECT COUNT(o_entry_d) FROM orders FORCE INDEX (PRIMARY)",
+    "SELECT COUNT(o_c_id) FROM orders FORCE INDEX (orders_customer) WHERE o_w_id >= 0",
+    "SELECT SUM(ol_amount) FROM order_line",
+    "SELECT SUM(LENGTH(s_data)) FROM stock",
+    "SELECT SUM(LENGTH(i_data)) FROM item",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every setup goes through."""
+
+    warehouses: int
+    clients: int
+    seconds: float
+    warmup_s: float
+    caches_bytes: int
+    in_memory: bool = True
+    group_bytes: int = 0  # 0: no limit
+
+    def script_options(self, seed: int = 0) -> dict[str, object]:
+        """`seed`: of the clients' random numbers; 0 takes the time."""
+        return {"warehouses": self.warehouses, "seed": seed}
+
+
+class Inconsistent(RuntimeError):
+    """The tables break a consistency condition, or hold other orders than the clients saw committed."""
+
+
+def start(name: str, plan: Plan, home: Path) -> Running:
+    options: dict[str, Any] = {"group_bytes": plan.group_bytes} if plan.group_bytes else {}
+    return start_setup(name, plan.caches_bytes, home, durability=durability_of(name), **options)
+
+
+def load(running: Running, plan: Plan) -> dict[str, Any]:
+    """Fills the tables; returns what it cost, and the space the tables take after it."""
+    whole = Measurement.start(running)
+    spent = prepare_sysbench(running, plan.script_options(), SCRIPT, threads=LOAD_THREADS, database=DATABASE)
+    settle_s = running.settle()
+    until_settled = whole.stop()
+    rest = bring_to_rest(running)
+    names = ("wall_s", "cpu_s", "bytes_written", "rss_peak_bytes", "bucket_requests")
+    return {
+        **{name: spent[name] for name in names},
+        "with_rest": with_rest(until_settled, settle_s, rest, 1),
+        "space": rest.space,
+    }
+
+
+def check(running: Running, plan: Plan) -> None:
+    """Errors: Inconsistent, with the first violations."""
+    options = plan.script_options()
+    output = sysbench(running, SCRIPT, "check", options, threads=CHECK_THREADS, database=DATABASE)
+    consistent = len(re.findall(r"^warehouse \d+ is consistent$", output, re.MULTILINE))
+    if consistent != plan.warehouses:
+        wrong = re.findall(r"^(?:VIOLATION|FATAL): .*$", output, re.MULTILINE)
+        raise Inconsistent(
+            f"{consistent} of {plan.warehouses} warehouses are consistent: {'; '.join(wrong[:5])}"
+        )
+
+
+def orders_in(running: Running) -> int:
+    return int(running.execute("SELECT SUM(d_next_o_id - 1) FROM district", database=DATABASE)[0][0])
+
+
+def drive(running: Running, plan: Plan, seed: int) -> dict[str, Any]:
+    """Warms up, runs the mix, compares the orders with what the clients counted, brings the server to rest."""
+    if plan.in_memory:
+        running.execute(*SCANS, database=DATABASE)
+    wait_idle(running)
+    if plan.warmup_s:
+        warmup = {**plan.script_options(WARMUP_SEED + seed), "time": round(plan.warmup_s)}
+        sysbench(running, SCRIPT, "run", warmup, threads=plan.clients, database=DATABASE)
+    orders_before = orders_in(running)
+    whole = Measurement.start(running)
+    figures = run_sysbench(
+        running,
+        SCRIPT,
+        plan.script_options(seed),
+        threads=plan.clients,
+        seconds=plan.seconds,
+        database=DATABASE,
+    )
+    settle_s = running.settle()
+    until_settled, transactions = whole.stop(), max(figures["transactions"], 1)
+    clients, new_orders = clients_of(figures["output"]), orders_in(running) - orders_before
+    if new_orders != clients["transactions"]["new_order"]:
+        committed = clients["transactions"]["new_order"]
+        raise Inconsistent(f"{new_orders} new orders are in the tables, {committed} were committed")
+    rest = bring_to_rest(running)
+    return {
+        **figures,
+        "tpcc": clients,
+        "bytes_read": figures["server"]["bytes_read"] / transactions,
+        "with_rest": with_rest(until_settled, settle_s, rest, transactions),
+        "space": rest.space,
+    }
+
+
+def clients_of(output: str) -> dict[str, Any]:
+    """Returns what the clients counted, from the script's own line. Errors: SysbenchFailed when it is missing.
+
+    new_orders_a_minute, transactions {kind: committed}, rolled_back (by their unused item), conflicts {kind: retries},
+    latency_ms {kind: {p50, …, max}}, new_orders_by_second, slowest_minute, slowest_second (: the mean), seconds_without
+    (seconds in a row without a new order).
+    """
+    line = re.search(r"^tpcc-json: (.*)$", output, re.MULTILINE)
+    if not line:
+        raise SysbenchFailed(f"the clients told no counts:\n{output[-1500:]}")
+    counts = json.loads(line.group(1))
+    whole_seconds = counts["new_orders_by_second"][: int(counts["seconds"])]
+    empty = re.findall("x+", "".join("x" if value == 0 else "." for value in whole_seconds))
+    counts["seconds_without"] = max(map(len, empty), default=0)
+    for name, window_s in (("slowest_minute", WINDOW_S), ("slowest_second", 1)):
+        slowest = slowest_window(whole_seconds[: len(whole_seconds) // window_s * window_s], window_s)
+        if slowest is not None:
+            counts[name] = slowest
+    return counts
+
+
+class Tpcc:
+    """Runs the plan on a fresh server of a setup, again and again."""
+
+    def __init__(self, plan: Plan, report: Any):
+        self.plan = plan
+        self.report = report
+
+    def run_one(self, name: str, repetition: int) -> dict[str, Any]:
+        home = scratch_directory("b")
+        running: Running | None = None
+        try:
+            running = start(name, self.plan, home)
+            self.report.note(running)
+            figures = self._measure(running, 1 + repetition)
+        finally:
+            if running:
+                running.destroy()
+            discard(home)
+        run = figures["run"]
+        print(
+            f"  {name:18} load {figures['load']['wall_s']:.1f} s, "
+            f"{run['tpcc']['new_orders_a_minute']:,.0f} new orders a minute, {run['cpu_us']:.0f} µs, "
+            f"{run['with_rest']['bytes_written']:,.0f} bytes, retries {sum(run['tpcc']['conflicts'].values())}",
+            flush=True,
+        )
+        return figures
+
+    def _measure(self, running: Running, seed: int) -> dict[str, Any]:
+        loaded = load(running, self.plan)
+        check(running, self.plan)
+        ran = drive(running, self.plan, seed)
+        check(running, self.plan)  # of what is on disk
+        return {"load": loaded, "run": ran}
+
+
+# ---- Arguments ---------------------------------------------------------------------------------------------
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = arguments_parser(__doc__.splitlines()[0])
+    parser.add_argument("--warehouses", type=int, default=0, help="10; quick 2; or by the memory")
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--long", action="store_true", help="half an hour, new orders by minute")
+    parser.set_defaults(memory_mib=0)
+    return parser.parse_args()
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """Errors: SystemExit when the memory is too little for a server."""
+    quick, long = arguments.quick, arguments.long
+    caches, group, warehouses = LONG_CACHES_BYTES if long else CACHES_BYTES, 0, 2 if quick else 10
+    if arguments.memory_mib:
+        group = arguments.memory_mib * MIB
+        if group < GROUP_BYTES_MIN:
+            raise SystemExit(f"a server needs at least {GROUP_BYTES_MIN // MIB} MiB")
+        caches = group - SERVER_BYTES
+        warehouses = max(group * (1 if quick else DATA_TO_MEMORY) // WAREHOUSE_BYTES, 1)
+        group = group if cgroups_work() else 0
+    seconds = (60 if long else 10) if quick else (1800 if long else 120)
+    return Plan(
+        arguments.warehouses or warehouses, arguments.clients, arguments.seconds or seconds,
+        2 if quick else 30, caches, not arguments.memory_mib, group,
+    )  # fmt: skip
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    repetitions = arguments.repeat or (1 if arguments.long else repetitions_of(arguments))
+    plan = plan_of(arguments)
+    setups = chosen_setups(arguments.setups, ("InnoDB", "Atoll") if arguments.quick else tuple(SETUPS))
+    report = report_of(arguments, plan, repetitions)
+    print(f"TPC-C: {plan.warehouses} warehouses, {plan.clients} clients, {', '.join(setups)}", flush=True)
+    bench = Tpcc(plan, report)
+    results = interleave(setups, repetitions, bench.run_one, failures=report.failures)
+    report.results["tpcc"] = results
+    add_tables(report, results, setups)
+    report.save()
+    return 0 if not report.failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
