@@ -3,10 +3,12 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk bench-archive bench-tpch bench-ddl memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
+# What all benchmarks of bench/fleet.py understand.
+BENCH_ARGS = $(if $(QUICK),--quick) $(if $(ROWS),--rows $(ROWS)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(SETUPS),--setups "$(SETUPS)") $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(MEMORY_MIB),--memory-mib $(MEMORY_MIB))
 
 help:                 ## this list
 	@echo "Prerequisites: Debian 12, root rights or sudo, Rust 1.89, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
@@ -63,6 +65,9 @@ ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGI
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
 	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
+cost-mutants: setup   ## switches each bound of the engine off in turn: the cost contracts must fail
+	@tools/cost_mutants.sh $(MUTANTS)
+
 bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
 	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),$(ARCHIVE_ENGINES)) --repeat $(or $(REPEAT),3)
 
@@ -71,6 +76,27 @@ bench-tpch: build     ## SCALE=0.1 REPEAT=3: plans, answers and times of TPC-H b
 
 bench-ddl: build      ## TABLES=5000 GIGABYTES=10 REPEAT=3: drop, truncate and instant ALTER of a large table; build/bench/ddl.json
 	@$(PYTHON) bench/ddl.py --tables $(or $(TABLES),5000) --gigabytes $(or $(GIGABYTES),10) --repeat $(or $(REPEAT),3)
+
+bench-oltp: build     ## QUICK=1 ROWS=200000 THREADS=1,4 REPEAT=3 RUN_SECONDS=5 SETUPS="InnoDB,MyRocks,Atoll": sysbench's scripts, CPU per transaction
+	@$(PYTHON) bench/oltp.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(ONLY),--only "$(ONLY)")
+
+bench-commit: build   ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
+	@$(PYTHON) bench/commit.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(LATENCIES),--latencies $(LATENCIES)) $(if $(BINLOG),--binlog $(BINLOG))
+
+bench-cache: build    ## QUICK=1 ROWS=1000000: reads with the block cache from all of the data to none, parts cached or not
+	@$(PYTHON) bench/cache.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS))
+
+bench-tpcc: build     ## QUICK=1 WAREHOUSES=10 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 LONG=1: TPC-C; with MEMORY (MiB) larger than it, LONG half an hour
+	@$(PYTHON) bench/tpcc.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(WAREHOUSES),--warehouses $(WAREHOUSES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LONG),--long)
+
+bench-linkbench: build  ## QUICK=1 NODES=300000 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 PARTITIONS=16: LinkBench; with MEMORY (MiB) the data are four times as large
+	@$(PYTHON) bench/linkbench.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(NODES),--nodes $(NODES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(PARTITIONS),--partitions $(PARTITIONS))
+
+bench-blob: build     ## QUICK=1 BYTES=1073741824 REPEAT=3: objects of 1 KiB to 10 MiB are imported, scanned, deleted
+	@$(PYTHON) bench/blob.py $(BENCH_ARGS) $(if $(BYTES),--bytes $(BYTES))
+
+bench-page: build     ## docs/benchmarks.md of what the benchmarks wrote to build/bench
+	@$(PYTHON) bench/page.py
 
 memory-bound: build   ## ROWS=10000000: statements over very many rows in a server limited to 512 MiB; prints times and peaks
 	@$(PYTHON) bench/memory_bound.py --rows $(or $(ROWS),10000000)
