@@ -15,7 +15,7 @@ from dataclasses import dataclass
 class Pattern:
     """`gets` bounds rows looked up by key, `unpacked` rows and entries turned into records, `steps` what the read goes on to.
 
-    `estimate`: entries read for the optimizer, beside `steps`.
+    `estimate`: entries read for the optimizer, beside `steps`. `before` and `after` are run around it and not counted.
     """
 
     name: str
@@ -30,6 +30,12 @@ class Pattern:
     range_locks: int = 0
     writes: int = 0
     log_syncs: int = 0
+    before: str = ""
+    after: str = ""
+
+
+BATCHED_ACCESS = "SET join_cache_level = 6, optimizer_switch = 'mrr=on,mrr_cost_based=off,join_cache_hashed=off'"
+BATCHED_ACCESS_OFF = "SET join_cache_level = DEFAULT, optimizer_switch = DEFAULT"
 
 
 # Ten rows where nothing else is said. An estimate takes a search and up to 8 entries (primary key) or as many as there
@@ -82,6 +88,13 @@ READS = (
     Pattern("loose scan, condition on the second part", "SELECT quarter, MIN(id) FROM pair WHERE id > {m} GROUP BY quarter", 24, 12, unpacked=24),
     Pattern("loose scan that finds no row in any group", "SELECT grp, MIN(id) FROM many WHERE id > {m} * 3 GROUP BY grp", 80, 4, unpacked=80),
     Pattern("LIMIT by a secondary index", "SELECT * FROM t FORCE INDEX (by_k) WHERE k >= {m} ORDER BY k LIMIT 2", 4, 20, gets=9, estimate=210),
+    Pattern("LIMIT of ten by a secondary index", "SELECT * FROM t FORCE INDEX (by_k) WHERE k >= {m} ORDER BY k LIMIT 10", 4, 12, gets=10, estimate=210),
+    Pattern("LIMIT of ten backwards by a secondary index", "SELECT * FROM t FORCE INDEX (by_k) WHERE k <= {m} ORDER BY k DESC LIMIT 10", 4, 12, gets=10, estimate=210),
+    Pattern("backwards over two ranges, the last without a row", "SELECT * FROM t WHERE id BETWEEN {m} AND {m} + 90 OR id > {m} * 3 ORDER BY id DESC", 8, 14, estimate=40),
+    Pattern("LIKE that matches nothing", "SELECT * FROM t FORCE INDEX (by_word) WHERE word LIKE CONCAT('w', LPAD({m} DIV 100, 5, '0'), 'x%')", 3, 0, unpacked=0),
+    Pattern("MIN and MAX by a secondary index under a prefix", "SELECT MIN(k), MAX(k) FROM t WHERE digit = 3", 2, 0, unpacked=2),
+    Pattern("index merge, OR over two indexes", "SELECT * FROM t WHERE k BETWEEN {m} AND {m} + 40 OR u BETWEEN {m} + 200 AND {m} + 240", 6, 16, gets=10, estimate=40, unpacked=40),
+    Pattern("rowid filter", "SELECT * FROM t FORCE INDEX (by_ten, by_k) WHERE ten BETWEEN {m} DIV 100 AND {m} DIV 100 + 1 AND k BETWEEN {m} AND {m} + 50", 8, 40, gets=20, estimate=60, unpacked=80, conditions=40),
     Pattern("IS NULL", "SELECT * FROM t FORCE INDEX (by_seldom) WHERE seldom IS NULL", 2, 12, gets=10),
     Pattern("NULL or a value", "SELECT * FROM t FORCE INDEX (by_seldom) WHERE seldom IS NULL OR seldom = {m} + 1000", 4, 14, gets=11),
     Pattern("LIKE", "SELECT * FROM t FORCE INDEX (by_word) WHERE word LIKE CONCAT('w', LPAD({m} DIV 100, 5, '0'), '%')", 3, 12, gets=10),
@@ -90,11 +103,17 @@ READS = (
     Pattern("ref join", "SELECT t.* FROM few STRAIGHT_JOIN t FORCE INDEX (by_k) ON t.k = few.id", 10, 12, gets=10),
     Pattern("ref join, covering", "SELECT t.k FROM few STRAIGHT_JOIN t FORCE INDEX (by_k) ON t.k = few.id", 10, 12),
     Pattern("ref join to a prefix", "SELECT t.* FROM few STRAIGHT_JOIN t FORCE INDEX (by_ten) ON t.ten = few.id DIV 100", 10, 110, gets=100, unpacked=200, conditions=100),
+    Pattern("batched key access, primary key", "SELECT t.* FROM few STRAIGHT_JOIN t ON t.id = few.id", 0, 0, gets=10, before=BATCHED_ACCESS, after=BATCHED_ACCESS_OFF),
+    Pattern("batched key access by an index", "SELECT t.* FROM few STRAIGHT_JOIN t FORCE INDEX (by_k) ON t.k = few.id", 10, 12, gets=10, before=BATCHED_ACCESS, after=BATCHED_ACCESS_OFF),
+    Pattern("HANDLER, equal", "HANDLER t READ by_k = ({m})", 1, 1, gets=1, before="HANDLER t OPEN", after="HANDLER t CLOSE"),
+    Pattern("HANDLER, from a key on", "HANDLER t READ by_k >= ({m}) LIMIT 3", 1, 3, gets=3, before="HANDLER t OPEN", after="HANDLER t CLOSE"),
+    Pattern("HANDLER, primary key backwards", "HANDLER t READ `PRIMARY` <= ({m}) LIMIT 3", 1, 3, before="HANDLER t OPEN", after="HANDLER t CLOSE"),
     Pattern("EXISTS", "SELECT few.id FROM few WHERE EXISTS (SELECT 1 FROM t WHERE t.id = few.id AND t.plain >= 0)", 0, 0, gets=10),
     Pattern("semi-join", "SELECT few.id FROM few WHERE few.id IN (SELECT k FROM t FORCE INDEX (by_k))", 10, 12),
     Pattern("anti-join", "SELECT few.id FROM few WHERE NOT EXISTS (SELECT 1 FROM t FORCE INDEX (by_k) WHERE t.k = few.id + 1)", 10, 2),
     Pattern("pruned partition", "SELECT * FROM part WHERE id = {m}", 0, 0, gets=1, unpacked=2),
     Pattern("IN list over partitions", "SELECT * FROM part WHERE id IN ({m}, {m} + 10, {m} + 20)", 0, 0, gets=3),
+    Pattern("range over partitions", "SELECT * FROM part WHERE id BETWEEN {m} AND {m} + 90", 20, 24, estimate=112),
     Pattern("FOR UPDATE of a range", "SELECT * FROM t WHERE id BETWEEN {m} AND {m} + 90 FOR UPDATE", locks=10, range_locks=12),
     Pattern("LOCK IN SHARE MODE by an index", "SELECT * FROM t FORCE INDEX (by_k) WHERE k BETWEEN {m} AND {m} + 90 LOCK IN SHARE MODE", 3, 12, gets=10, conditions=24, locks=10, range_locks=12),
     Pattern("FOR UPDATE of a range of no row", "SELECT * FROM t WHERE id > {m} AND id < {m} + 10 FOR UPDATE", 2, 0, unpacked=0, range_locks=1),
@@ -108,11 +127,15 @@ CHANGES = (
     Pattern("UPDATE of a range", "UPDATE t SET plain = plain + 1 WHERE id BETWEEN {m} AND {m} + 90", 5, 14, gets=22, unpacked=24, locks=10, range_locks=12, writes=10),
     Pattern("UPDATE of a range of no row", "UPDATE t SET plain = 1 WHERE id > {m} AND id < {m} + 10", 2, 0, unpacked=0, range_locks=1),
     Pattern("UPDATE of a range, nothing passes", "UPDATE t SET plain = 1 WHERE id BETWEEN {m} AND {m} + 90 AND plain > 100", 5, 14, gets=10, locks=10, range_locks=12),
+    Pattern("UPDATE ordered by an index, LIMIT", "UPDATE t SET plain = plain + 1 WHERE k >= {m} ORDER BY k LIMIT 1", 5, 4, gets=4, estimate=210, locks=2, range_locks=4, writes=1),
+    Pattern("UPDATE of the last row by an index, LIMIT", "UPDATE t SET plain = plain + 1 WHERE k <= {m} ORDER BY k DESC LIMIT 1", 5, 4, gets=4, estimate=210, locks=2, range_locks=4, writes=1),
+    Pattern("DELETE ordered by an index, LIMIT", "DELETE FROM t WHERE k >= {m} ORDER BY k LIMIT 1", 5, 4, gets=4, estimate=210, locks=2, range_locks=4, writes=9),
     Pattern("DELETE by key", "DELETE FROM t WHERE id = {m}", 0, 0, gets=2, locks=1, writes=9),
     Pattern("DELETE of a range", "DELETE FROM t WHERE id BETWEEN {m} AND {m} + 90", 5, 14, gets=22, unpacked=24, locks=10, range_locks=12, writes=90),
     Pattern("DELETE of a range of no row", "DELETE FROM t WHERE id > {m} AND id < {m} + 10", 2, 0, unpacked=0, range_locks=1),
     Pattern("INSERT, no index", "INSERT INTO w0 VALUES ({m} + 1, 1, 1, 1, 1)", 0, 0, gets=2, locks=1, writes=1),
     Pattern("INSERT, one index", "INSERT INTO w1 VALUES ({m} + 1, 1, 1, 1, 1)", 0, 0, gets=2, locks=1, writes=2),
+    Pattern("INSERT, two indexes", "INSERT INTO w2 VALUES ({m} + 1, 1, 1, 1, 1)", 0, 0, gets=2, locks=1, writes=3),
     Pattern("INSERT, four indexes", "INSERT INTO w4 VALUES ({m} + 1, 1, 1, 1, 1)", 0, 0, gets=2, locks=1, writes=5),
     Pattern("INSERT, unique index", "INSERT INTO wu VALUES ({m} + 1, 1, 1, 1, 1)", 1, 0, gets=2, locks=2, writes=2),
     Pattern("INSERT of five rows", "INSERT INTO w1 VALUES ({m}+1,1,1,1,1),({m}+2,1,1,1,1),({m}+3,1,1,1,1),({m}+4,1,1,1,1),({m}+5,1,1,1,1)", 0, 0, gets=10, locks=5, writes=10),

@@ -1,4 +1,6 @@
 // ha_atoll: rows found by an index, looked up many at a time (row_batch.h).
+#include <algorithm>
+
 #include "handler/error_map.h"
 #include "handler/ha_atoll.h"
 
@@ -6,11 +8,14 @@ using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 
-// A statement that may not want all rows that match: then it is not worth reading many ahead.
-bool ha_atoll::may_stop_early() const {
-  LEX *lex = ha_thd()->lex;
-  SELECT_LEX *select = lex->current_select;
-  return select == nullptr || select->master_unit()->item != nullptr || select->limit_params.explicit_limit;
+// How many rows the statement wants at first: all that an exact search finds, unless it may stop early, as it
+// does in a subquery or with LIMIT. LIMIT says how many if the statement reads this table only.
+size_t ha_atoll::rows_wanted(bool is_exact) const {
+  SELECT_LEX *select = ha_thd()->lex->current_select;
+  if (select == nullptr || select->master_unit()->item != nullptr) return 1;
+  if (!select->limit_params.explicit_limit) return is_exact ? ah::RowBatch::kRowsMax : 1;
+  if (select->leaf_tables.elements > 1) return 1;
+  return std::clamp<ha_rows>(select->master_unit()->lim.get_select_limit(), 1, ah::RowBatch::kRowsMax);
 }
 
 // A plain read through a secondary index that must look up rows goes by batches. After a batch the cursor

@@ -180,6 +180,7 @@ class ha_atoll final : public handler {
   void give_bounds(const key_range *start, const key_range *end);
   void close_cursor();
   int read_from(const Seek &seek, uchar *record);
+  int read_below_range(uchar *record);
   int begin_reading();
   bool is_newer_than_snapshot(uint64_t readable_from);
   int step(uchar *record, bool forward);
@@ -195,7 +196,7 @@ class ha_atoll final : public handler {
   int accept_primary_entry(uchar *record, bool *accepted);
   int accept_secondary_entry(uchar *record, bool *accepted);
   bool batching() const;
-  bool may_stop_early() const;
+  size_t rows_wanted(bool is_exact) const;
   size_t primary_parts_given(const KEY &key, size_t count) const;
   int add_to_batch();
   int gather_batch(bool forward);
@@ -333,6 +334,7 @@ class ha_atoll final : public handler {
   bool has_next_bounds_ = false;
   std::string range_end_;     // of the last range given; a loose scan searches on for its groups. Empty: none
   bool filters_rows_ = true;  // rows that the predicate refuses are passed over; see bound_scan()
+  bool shows_any_row_ = false;  // nothing refuses a row; see read_below_range()
   std::string protected_to_;  // how far the range lock goes; see start_protection()
   bool protect_forward_ = true;
   bool protected_as_point_ = false;  // a row lock on the whole unique key serves

@@ -198,12 +198,26 @@ int ha_atoll::index_first(uchar *record) {
 }
 
 int ha_atoll::index_last(uchar *record) {
+  const bool in_range = has_next_bounds_;
   Seek seek;
   seek.key = layout_->index(active_index).end;
   seek.forward = false;
   seek.whole_index = true;
-  const int error = read_from(seek, record);
+  int error = read_from(seek, record);
+  if (error == HA_ERR_KEY_NOT_FOUND && in_range) error = read_below_range(record);
   return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : show_read_error(error);
+}
+
+// The server reads ranges backwards. The last range has no upper end and no row: the server goes on with the
+// range below only if it gets a row, one that it sees is not of the range. "None" means an empty index to it.
+int ha_atoll::read_below_range(uchar *record) {
+  Seek seek;
+  seek.key = bounds_.lower;
+  seek.forward = false;
+  shows_any_row_ = true;
+  const int error = read_from(seek, record);
+  shows_any_row_ = false;
+  return error;
 }
 
 int ha_atoll::index_next(uchar *record) {
@@ -282,8 +296,7 @@ int ha_atoll::read_from(const Seek &seek, uchar *record) {
   const ah::IndexLayout &index = layout_->index(active_index);
   is_point_read_ = false;
   begin_search(index.unique && locking() && is_whole_key(seek.key, seek.parts));
-  const bool one_by_one = may_stop_early() || seek.prefix.empty();
-  batch_.restart(one_by_one && !is_mutant(Mutant::batch) ? 1 : ah::RowBatch::kRowsMax);
+  batch_.restart(is_mutant(Mutant::batch) ? ah::RowBatch::kRowsMax : rows_wanted(!seek.prefix.empty()));
   if (int error = begin_reading()) return error;
   // So does an index built since then; rows found by it with locks are the newest.
   if (!locking() && is_newer_than_snapshot(index.readable_from)) return HA_ERR_TABLE_DEF_CHANGED;

@@ -115,7 +115,7 @@ int ha_atoll::begin_ranges() {
   set_end_range(nullptr);
   cursor_positioned_ = false;
   cursor_prefix_.clear();
-  batch_.restart(may_stop_early() ? 1 : ah::RowBatch::kRowsMax);
+  batch_.restart(rows_wanted(true));
   batch_.ended = true;  // as if a range had been before
   return 0;
 }

@@ -93,10 +93,13 @@ double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) {
   }
   // A lookup takes as long as scanning 27 rows, measured: a scan runs on all cores and evaluates conditions
   // on packed rows. The optimizer's constants know nothing of that, so many lookups are made dearer; few stay
-  // as they are, because plans of joins depend on them.
+  // as they are, because plans of joins depend on them. But for a statement with LIMIT the server takes a
+  // range only if it costs less than as many reads as the table has rows, and all of the index otherwise.
   const ha_rows many = std::max<ha_rows>(stats.records / 20, kManyLookupsMin);
   const ha_rows beyond = rows > many ? rows - many : 0;
-  return static_cast<double>(ranges + rows) + kManyLookupsFactor * static_cast<double>(beyond);
+  const auto lookups = static_cast<double>(ranges + rows);
+  const double dearer = lookups + kManyLookupsFactor * static_cast<double>(beyond);
+  return std::max(lookups, std::min(dearer, static_cast<double>(stats.records)));
 }
 
 double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) {

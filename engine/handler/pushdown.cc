@@ -222,7 +222,7 @@ bool ha_atoll::rowid_filter_push(Rowid_filter *filter) {
 // The filter only saves looking rows up: the server checks the condition on what is returned. So entries that
 // lack a part of what it compares do without it.
 bool ha_atoll::filters_rowids() const {
-  return pushed_rowid_filter != nullptr && rowid_filter_is_active && !locking() &&
+  return pushed_rowid_filter != nullptr && rowid_filter_is_active && !locking() && !shows_any_row_ &&
          layout_->index(active_index).cut_fields.empty();
 }
 
@@ -247,6 +247,7 @@ int to_error(check_result_t verdict) {
 }  // namespace
 
 int ha_atoll::check_pushed_index_condition() {
+  if (shows_any_row_) return 0;
   atoll::count_work(atoll::WorkKind::kConditions);
   return to_error(handler_index_cond_check(this));
 }

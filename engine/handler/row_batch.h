@@ -1,7 +1,7 @@
 // Rows fetched ahead by an index scan that must look up rows by primary key: one MultiGet for many entries
 // instead of one read each. With a bucket behind, that is many requests in flight instead of one.
 //
-// A batch starts small where the statement may stop early (LIMIT, subqueries) and grows eightfold. Rows that
+// A batch starts with what the statement wants at first (see rows_wanted()) and grows eightfold. Rows that
 // would make it larger than Transaction::kMultiGetBytesMax are read when their turn comes.
 #pragma once
 
