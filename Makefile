@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -67,6 +67,9 @@ random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and A
 
 cost-mutants: setup   ## switches each bound of the engine off in turn: the cost contracts must fail
 	@tools/cost_mutants.sh $(MUTANTS)
+
+cost-queue: build     ## a queue table, a million steps: deleted entries that a read of its head passes (make test: 100,000)
+	@ATOLL_QUEUE_STEPS=1000000 $(PYTHON) -m pytest tests/test_cost.py -k queue -s
 
 bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
 	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),$(ARCHIVE_ENGINES)) --repeat $(or $(REPEAT),3)

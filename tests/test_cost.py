@@ -8,6 +8,7 @@ off one by one, and each time these tests must fail.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -181,6 +182,40 @@ def test_changes_of_rows_in_memory(filled: Server) -> None:
     check(filled, CHANGES)
 
 
+# Where Atoll's cursor takes more steps than InnoDB reads rows, and why (docs/costs.md).
+MORE_STEPS_THAN_INNODB = {
+    "index condition": "both pass 20 entries; InnoDB's count leaves out those that the condition refuses",
+}
+
+
+def handler_reads(session: Session, pattern: Pattern) -> int:
+    """What the server asked the engine for."""
+    session.run(pattern.before)
+    session.run("FLUSH STATUS")
+    session.run(pattern.statement)
+    with session.connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        reads = sum(int(value) for _, value in cursor.fetchall())
+    session.run(pattern.after)
+    return reads
+
+
+def test_a_cursor_takes_no_more_steps_than_innodb_reads_rows(filled: Server) -> None:
+    rows = SIZES[0]
+    create_tables(filled, "InnoDB", f"inno_{rows}", rows)
+    atoll, innodb = Session(filled, rows), Session(filled, rows, "inno")
+    found = []
+    for pattern in READS:
+        steps = atoll.cost(pattern)["read_steps"]
+        asked, inno = (handler_reads(session, pattern) for session in (atoll, innodb))
+        print(f"{pattern.name}: Handler_read {asked}, InnoDB {inno}; steps {steps}")
+        if max(steps, asked) > inno + SAME_WITHIN and pattern.name not in MORE_STEPS_THAN_INNODB:
+            found.append(f"{pattern.name}: {asked} reads and {steps} steps, InnoDB {inno} reads")
+    for session in (atoll, innodb):
+        session.connection.close()
+    assert not found, "\n".join(found)
+
+
 # Reads that lock nothing: they may be run beside a transaction that has locked the rows.
 PLAIN_READS = tuple(pattern for pattern in READS if pattern.locks == 0 and pattern.range_locks == 0)
 VERSIONS = 5
@@ -216,7 +251,7 @@ COMMITS = (
     (Pattern("INSERT", "INSERT INTO w4 VALUES ({m} + 5 + (@n := @n + 1), 1, 1, 1, 1)"), 700),
     (Pattern("INSERT of two rows", "INSERT INTO w4 SELECT {m} + 50 + (@n := @n + 1), 1, 1, 1, 1 FROM seq_1_to_2"), 1000),
     (Pattern("UPDATE", "UPDATE w4 SET a = a + 1 WHERE id = {m}"), 500),
-    (Pattern("DELETE", "DELETE FROM w4 WHERE id = {m} + 10 * (@n := @n + 1)"), 500),
+    (Pattern("DELETE", "DELETE FROM w4 WHERE id > {m} AND id < {m} + 1000 ORDER BY id LIMIT 1"), 500),
     (Pattern("SELECT", "SELECT * FROM w4 WHERE id = {m}"), 0),
 )  # fmt: skip
 
@@ -272,38 +307,6 @@ def test_a_loose_scan_passes_nothing_that_was_deleted_behind_its_range(filled: S
     session.connection.close()
 
 
-# Where Atoll's cursor takes more steps than InnoDB reads rows, and why.
-MORE_STEPS_THAN_INNODB: dict[str, str] = {}
-
-
-def handler_reads(session: Session, pattern: Pattern) -> int:
-    """What the server asked the engine for."""
-    session.run(pattern.before)
-    session.run("FLUSH STATUS")
-    session.run(pattern.statement)
-    with session.connection.cursor() as cursor:
-        cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
-        reads = sum(int(value) for _, value in cursor.fetchall())
-    session.run(pattern.after)
-    return reads
-
-
-def test_a_cursor_takes_no_more_steps_than_innodb_reads_rows(filled: Server) -> None:
-    rows = SIZES[0]
-    create_tables(filled, "InnoDB", f"inno_{rows}", rows)
-    atoll, innodb = Session(filled, rows), Session(filled, rows, "inno")
-    found = []
-    for pattern in READS:
-        steps = atoll.cost(pattern)["read_steps"]
-        asked, inno = (handler_reads(session, pattern) for session in (atoll, innodb))
-        print(f"{pattern.name}: Handler_read {asked}, InnoDB {inno}; steps {steps}")
-        if max(steps, asked) > inno + SAME_WITHIN and pattern.name not in MORE_STEPS_THAN_INNODB:
-            found.append(f"{pattern.name}: {asked} reads and {steps} steps, InnoDB {inno} reads")
-    for session in (atoll, innodb):
-        session.connection.close()
-    assert not found, "\n".join(found)
-
-
 QUEUE = """
 CREATE PROCEDURE work(steps INT)
 BEGIN
@@ -316,7 +319,7 @@ BEGIN
   END WHILE;
 END
 """
-QUEUE_STEPS = 100_000
+QUEUE_STEPS = int(os.environ.get("ATOLL_QUEUE_STEPS", "100000"))  # `make cost-queue`: a million
 # While it works: what sends a memtable to disk (lsm/options.cc). At rest: what flush and compaction leave.
 HIDDEN_AT_WORK_MAX = 10_000
 HIDDEN_AT_REST_MAX = 64

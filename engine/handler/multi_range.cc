@@ -129,7 +129,8 @@ int ha_atoll::gather_ranges() {
     if (batch_.ended && !start_next_range()) break;
     if (!batch_.ended)
       if (int error = gather_batch(true)) return error;
-    const bool unique = mrr_cur_range.range_flag & UNIQUE_RANGE;
+    const bool primary = static_cast<int>(active_index) == layout_->primary();
+    const bool unique = primary || (mrr_cur_range.range_flag & UNIQUE_RANGE);
     multi_range_.origins.resize(batch_.entry_keys.size(), {mrr_cur_range.ptr, unique});
   }
   return look_up_batch();
