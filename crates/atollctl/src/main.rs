@@ -8,7 +8,7 @@ mod output;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use objstore::protocol::Inspector;
+use objstore::protocol::{FsckOptions, Inspector, Unneeded, VerifyReport};
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size};
 use std::process::ExitCode;
@@ -79,6 +79,17 @@ enum Command {
         #[arg(long)]
         deep: bool,
     },
+    /// Verifies, and looks for objects that nobody needs: orphaned, waiting, or of somebody else. Deletes nothing.
+    Fsck {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// Also read every table file and check its checksum.
+        #[arg(long)]
+        deep: bool,
+        /// Objects younger than this are never called orphaned.
+        #[arg(long, value_name = "HOURS", default_value_t = 24)]
+        grace_hours: u64,
+    },
     /// Finds out why a bucket does not work: connection, permissions, clock, conditional writes.
     Doctor {
         /// file:///absolute/path or s3://bucket/prefix
@@ -93,6 +104,7 @@ impl Command {
             | Self::Ls { url, .. }
             | Self::Roots { url }
             | Self::Verify { url, .. }
+            | Self::Fsck { url, .. }
             | Self::Doctor { url } => url,
         }
     }
@@ -128,6 +140,10 @@ async fn run(cli: &Cli) -> Result<bool, StoreError> {
         Command::Ls { objects: true, .. } => objects(&printer, &inspector).await,
         Command::Roots { .. } => roots(&printer, &inspector).await,
         Command::Verify { deep, .. } => verify(&printer, &inspector, *deep).await,
+        Command::Fsck { deep, grace_hours, .. } => {
+            let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
+            fsck(&printer, &inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
+        }
         Command::Doctor { .. } => Ok(true),
     }
 }
@@ -250,11 +266,15 @@ async fn verify(printer: &Printer, inspector: &Inspector, deep: bool) -> Result<
     bar.finish_and_clear();
     if printer.is_json() {
         printer.json(&report);
-        return Ok(report.problems.is_empty());
+    } else {
+        print_verification(printer, &report);
     }
+    Ok(report.problems.is_empty())
+}
+
+fn print_verification(printer: &Printer, report: &VerifyReport) {
     let Some(root) = &report.root else {
-        printer.line("nothing was published yet");
-        return Ok(true);
+        return printer.line("nothing was published yet");
     };
     printer.line(&format!(
         "root {}/{}: {} files checked ({} read), MANIFEST {}, WAL {} chunks ({})",
@@ -274,5 +294,36 @@ async fn verify(printer: &Printer, inspector: &Inspector, deep: bool) -> Result<
     } else {
         "the database can NOT be restored completely from the bucket"
     });
-    Ok(report.problems.is_empty())
+}
+
+async fn fsck(printer: &Printer, inspector: &Inspector, options: FsckOptions) -> Result<bool, StoreError> {
+    let report = inspector.fsck(options, |_, _| {}).await?;
+    let is_well = report.verified.problems.is_empty();
+    if printer.is_json() {
+        printer.json(&report);
+        return Ok(is_well);
+    }
+    print_verification(printer, &report.verified);
+    print_unneeded(printer, "ORPHANED", &report.orphaned);
+    print_unneeded(printer, "pending", &report.pending);
+    for key in &report.foreign {
+        printer.line(&format!("FOREIGN: {key} has no name of Atoll's and is never deleted"));
+    }
+    let bytes = report.orphaned.iter().map(|object| object.size).sum();
+    printer.line(&format!(
+        "{} objects: {} orphaned ({}), {} not published or not deleted yet, {} foreign",
+        report.objects,
+        report.orphaned.len(),
+        size(bytes),
+        report.pending.len(),
+        report.foreign.len()
+    ));
+    Ok(is_well)
+}
+
+fn print_unneeded(printer: &Printer, label: &str, objects: &[Unneeded]) {
+    for object in objects {
+        let hours = object.age_s / 3600;
+        printer.line(&format!("{label}: {} ({}, {hours} hours old)", object.key, size(object.size)));
+    }
 }

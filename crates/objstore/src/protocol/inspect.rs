@@ -295,7 +295,7 @@ impl Inspector {
         Ok(at)
     }
 
-    async fn newest_image(&self) -> Result<Option<(Image, Option<u64>)>> {
+    pub(super) async fn newest_image(&self) -> Result<Option<(Image, Option<u64>)>> {
         let Some((id, wal_end)) = self.newest_id().await? else { return Ok(None) };
         match image::load(&self.bucket, id).await {
             Ok(image) => Ok(Some((image, wal_end))),

@@ -17,6 +17,7 @@
 mod alive;
 mod claim;
 mod codec;
+mod fsck;
 mod identity;
 mod image;
 mod inspect;
@@ -34,6 +35,7 @@ mod store;
 mod trim;
 mod wal_table;
 
+pub use fsck::{FsckOptions, FsckReport, Unneeded};
 pub use inspect::{
     DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
 };
@@ -41,6 +43,8 @@ pub use store::{Store, StoreStats};
 
 #[cfg(test)]
 mod fencing_test;
+#[cfg(test)]
+mod fsck_test;
 #[cfg(test)]
 mod inspect_test;
 #[cfg(test)]

@@ -181,6 +181,12 @@ fn is_left_over(object: &ObjectInfo, epoch: u64, live: &HashSet<String>) -> bool
     if let Some(owner) = names::parse_file_epoch(key) {
         return owner < epoch && !live.contains(key);
     }
+    is_left_over_record(object, epoch)
+}
+
+/// The same for what is no table file.
+pub(crate) fn is_left_over_record(object: &ObjectInfo, epoch: u64) -> bool {
+    let key = object.key.as_str();
     if let Some((owner, _, _)) = names::parse_manifest_chunk(key) {
         return owner < epoch;
     }

@@ -1,0 +1,137 @@
+//! Which objects below the prefix nobody needs: what `atollctl fsck` says beside a verification.
+//!
+//! A table file in the bucket is either in the newest root's map, or it waits to be published or to be deleted, or it
+//! is an orphan: an upload whose owner died, or a deletion that was forgotten. The three cannot be told apart at one
+//! moment while an owner works, so an object counts as an orphan only if it is older than the grace time and is still
+//! there, and still in no root, at a second look.
+
+use super::image::Image;
+use super::inspect::{Inspector, VerifyReport};
+use super::names;
+use super::trim;
+use crate::bucket::ObjectInfo;
+use crate::error::Result;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
+
+/// Prefixes whose objects have no numbers to check: hints, deletion records, pins.
+const PLAIN_DIRS: [&str; 3] = ["hint/", "tomb/", "pin/"];
+/// An owner gathers deletions for ten seconds before it writes them down (`files/trash.rs`); this is longer.
+const SECOND_LOOK: Duration = Duration::from_secs(25);
+
+/// What to look for, and how patiently.
+#[derive(Debug, Clone, Copy)]
+pub struct FsckOptions {
+    /// Read every table file and compare its checksum.
+    pub deep: bool,
+    /// Objects younger than this are never called orphans: their owner may be about to publish them.
+    pub grace: Duration,
+    /// Between the two looks; shorter only in tests.
+    pub second_look: Duration,
+}
+
+impl Default for FsckOptions {
+    fn default() -> Self {
+        Self { deep: false, grace: Duration::from_secs(24 * 3600), second_look: SECOND_LOOK }
+    }
+}
+
+/// What `fsck` found.
+#[derive(Debug, Clone, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct FsckReport {
+    /// Missing and damaged objects are its problems.
+    pub verified: VerifyReport,
+    pub objects: u64,
+    /// Older than the grace time, and nobody needs them: they cost money and nothing else.
+    pub orphaned: Vec<Unneeded>,
+    /// Younger: an owner may publish or delete them.
+    pub pending: Vec<Unneeded>,
+    /// No name of the protocol: put there by somebody else; never deleted.
+    pub foreign: Vec<String>,
+}
+
+/// An object that the newest root does not need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Unneeded {
+    pub key: String,
+    pub size: u64,
+    pub age_s: u64,
+}
+
+/// Whom an object serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// A restore of the newest root, the protocol's own records, or what an owner may still need.
+    Needed,
+    Unneeded,
+    Foreign,
+}
+
+impl Inspector {
+    /// Verifies the newest root, then looks for objects that nobody needs.
+    ///
+    /// Errors: of the bucket; what is wrong with the data stands in the report. Requests: those of
+    /// [`verify`](Self::verify), and a LIST of everything, twice when the first finds something that may be an orphan.
+    pub async fn fsck(&self, options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
+        let mut report = self.find_unneeded(options.grace).await?;
+        if !report.orphaned.is_empty() {
+            tokio::time::sleep(options.second_look).await;
+            let again = self.find_unneeded(options.grace).await?;
+            let before: HashSet<&str> = report.orphaned.iter().map(|object| object.key.as_str()).collect();
+            let (orphaned, pending): (Vec<_>, Vec<_>) =
+                again.orphaned.into_iter().partition(|object| before.contains(object.key.as_str()));
+            report = FsckReport { orphaned, ..again };
+            report.pending.extend(pending);
+        }
+        report.verified = self.verify(options.deep, progress).await?;
+        Ok(report)
+    }
+
+    async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
+        let objects = self.objects().await?;
+        // After the listing: what it names was there by then, so an object of the listing that it lacks is unneeded.
+        let image = self.newest_image().await?.map(|(image, _)| image);
+        let live: HashSet<&str> =
+            image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
+        let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
+        let now = SystemTime::now();
+        for object in &objects {
+            match use_of(object, image.as_ref(), &live) {
+                Use::Needed => {}
+                Use::Foreign => report.foreign.push(object.key.clone()),
+                Use::Unneeded => {
+                    let age = now.duration_since(object.last_modified).unwrap_or_default();
+                    let list = if age < grace { &mut report.pending } else { &mut report.orphaned };
+                    list.push(Unneeded { key: object.key.clone(), size: object.size, age_s: age.as_secs() });
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// Errs on the side of "needed": a wrong "orphan" may be deleted by hand.
+fn use_of(object: &ObjectInfo, image: Option<&Image>, live: &HashSet<&str>) -> Use {
+    let key = object.key.as_str();
+    let is_protocols = key == names::DB
+        || names::parse_epoch(key).is_some()
+        || PLAIN_DIRS.iter().any(|dir| key.starts_with(dir));
+    if is_protocols {
+        return Use::Needed;
+    }
+    let unneeded_if = |is_unneeded: bool| if is_unneeded { Use::Unneeded } else { Use::Needed };
+    if names::parse_file_epoch(key).is_some() {
+        return unneeded_if(!live.contains(key));
+    }
+    let is_numbered = names::parse_manifest_chunk(key).is_some()
+        || names::parse_slot(names::ROOT_DIR, key).is_some()
+        || names::parse_slot(names::WAL_DIR, key).is_some();
+    if !is_numbered {
+        return Use::Foreign;
+    }
+    // Records of the newest root's epoch and of later ones are its owner's business.
+    unneeded_if(image.is_some_and(|image| trim::is_left_over_record(object, image.root.id.epoch)))
+}
