@@ -3,12 +3,13 @@
 //! A running owner publishes and trims meanwhile, so an object seen in a listing may be gone a moment later; that is
 //! reported as such, after looking at the newest root again.
 
+use super::age::{self, NewestRecord};
 use super::identity;
 use super::image::{self, Image};
 use super::local::damaged_object;
 use super::names;
 use super::records::{EpochClaim, RootId, RootSlot};
-use super::slots::{list_root_slots, read_record, read_root_slot};
+use super::slots::{read_record, read_root_slot};
 use super::{alive, claim};
 use crate::bucket::{Bucket, ObjectInfo};
 use crate::crc::{crc32c, crc32c_join};
@@ -310,17 +311,12 @@ impl Inspector {
 
     /// The newest published root and, when its epoch is closed, the end of its WAL.
     async fn newest_id(&self) -> Result<Option<(RootId, Option<u64>)>> {
-        let newest = claim::newest_epoch(&self.bucket).await?;
-        for epoch in (1..=newest).rev() {
-            for slot in list_root_slots(&self.bucket, epoch).await?.into_iter().rev() {
-                match read_root_slot(&self.bucket, RootId { epoch, slot }).await? {
-                    RootSlot::Root(root) => return Ok(Some((root.id, None))),
-                    RootSlot::Claim(claim) => return Ok(claim.base.map(|id| (id, Some(claim.wal_end)))),
-                    RootSlot::Fence(_) => {}
-                }
-            }
-        }
-        Ok(None)
+        let epoch = claim::newest_epoch(&self.bucket).await?;
+        Ok(match age::newest_record(&self.bucket, epoch).await? {
+            Some(NewestRecord::Root(root)) => Some((root.id, None)),
+            Some(NewestRecord::Claim(claim)) => claim.base.map(|id| (id, Some(claim.wal_end))),
+            None => None,
+        })
     }
 }
 

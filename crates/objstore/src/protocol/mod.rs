@@ -1,7 +1,7 @@
 //! The bucket protocol: who owns the database, what is published, what a restore finds.
 //!
-//! In the order in which a database lives: `identity` names it; `open` decides about the local directory, `alive` is
-//! polite to a live owner, `claim` takes the next epoch and fences the former ones; `restore` builds the directory
+//! In the order in which a database lives: `identity` names it; `open` decides about the local directory, `age`
+//! refuses a bucket that is older, `alive` is polite to a live owner, `claim` takes the next epoch and fences the former ones; `restore` builds the directory
 //! from an `image` of the bucket; `publisher` moves the bucket from root to root, `shipper` brings the WAL behind the
 //! newest root, `lag` is what a commit looks at, `trim` deletes what no root needs. `records`, `codec` and `names` are
 //! the formats (docs/internals/formats-bucket.md). [`Store`] is the facade; docs/internals/bucket.md tells the whole story.
@@ -14,6 +14,7 @@
 //! I4: what a restore finds is a prefix of the history of commits, and contains every covered one (G8).
 //! I5: nothing that the newest root needs is deleted.
 
+mod age;
 mod alive;
 mod claim;
 mod codec;
@@ -41,6 +42,8 @@ pub use inspect::{
 };
 pub use store::{Store, StoreStats};
 
+#[cfg(test)]
+mod age_test;
 #[cfg(test)]
 mod fencing_test;
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Opening a database: who are we, whose is the bucket, and is the local directory still the newest?
 //!
 //! ```text
-//! lock the local directory · probe the bucket · read or create db.json · look at the marker
+//! lock the local directory · look at the marker
+//! a directory: refuse a bucket of another database, or one that is older (age.rs)
+//! probe the bucket · read or create db.json
 //! be polite to a live owner · claim an epoch (claim.rs)
 //! base root newer than the marker? set the directory aside, restore
 //! no directory, but a base?        restore
@@ -13,10 +15,10 @@ use super::identity;
 use super::image::{self, Image};
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
-use super::records::{Alive, ClaimRoot, FileMap};
+use super::records::{Alive, ClaimRoot, FileMap, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Owner, Shared, Tuning};
-use super::{alive, store::Store};
+use super::{age, alive, store::Store};
 use crate::bucket::{Bucket, fill_random};
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
@@ -88,8 +90,13 @@ async fn own(
     local_state: LocalState,
 ) -> Result<Opened> {
     let at_open = |error: StoreError| error.at_open().with("opening the database in the bucket");
+    if let LocalState::Present { marker, .. } = &local_state {
+        // Rule A1: only reads until the bucket is known to be the directory's.
+        check_identity(bucket, marker, &config.local_dir).await.map_err(at_open)?;
+        age::refuse_older_bucket(bucket, config, marker).await.map_err(at_open)?;
+    }
     probe(bucket).await.map_err(at_open)?;
-    let db_uuid = identify(bucket, &local_state, &config.local_dir).await.map_err(at_open)?;
+    let db_uuid = db_uuid(bucket, &local_state).await.map_err(at_open)?;
     if !config.take_over {
         let own_epoch = marker_epoch(&local_state);
         alive::refuse_live_owner(bucket, own_epoch, options.tuning.alive_patience).await.map_err(at_open)?;
@@ -121,13 +128,18 @@ fn marker_epoch(local_state: &LocalState) -> u64 {
     }
 }
 
-/// The database's uuid, agreed on by bucket and local directory.
-async fn identify(bucket: &Bucket, local_state: &LocalState, dir: &Path) -> Result<String> {
-    let LocalState::Present { marker, .. } = local_state else {
-        return Ok(identity::read_or_create(bucket).await?.db_uuid);
-    };
+/// The uuid of the directory's database, or of the bucket's when there is no directory.
+async fn db_uuid(bucket: &Bucket, local_state: &LocalState) -> Result<String> {
+    match local_state {
+        LocalState::Present { marker, .. } => Ok(marker.db_uuid.clone()),
+        LocalState::Absent => Ok(identity::read_or_create(bucket).await?.db_uuid),
+    }
+}
+
+/// Refuses a bucket that does not hold the database of the directory.
+async fn check_identity(bucket: &Bucket, marker: &Marker, dir: &Path) -> Result<()> {
     match identity::read(bucket).await? {
-        Some(found) if found.db_uuid == marker.db_uuid => Ok(found.db_uuid),
+        Some(found) if found.db_uuid == marker.db_uuid => Ok(()),
         Some(found) => Err(StoreError::Invalid(format!(
             "the directory {} belongs to database {}, but {} holds database {}. Correct the bucket URL, or move \
              the directory away to have it rebuilt from this bucket",

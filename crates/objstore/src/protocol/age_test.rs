@@ -1,0 +1,166 @@
+//! Goal:   a bucket that is older than the directory is refused before anything changes; every other one is not.
+//! Method: copy the bucket at chosen times, go on, put the copy in its place and open with the newer directory.
+
+use super::local;
+use super::names;
+use super::records::{Marker, RootId};
+use super::test_db::*;
+use crate::bucket::Bucket;
+use crate::config::Durability;
+use crate::error::StoreError;
+use bytes::Bytes;
+use object_store::PutOptions;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Every object of a bucket.
+type Objects = BTreeMap<String, Bytes>;
+
+fn objects_of(bucket: &Bucket) -> Objects {
+    block(async {
+        let mut objects = Objects::new();
+        for object in bucket.list("", None).await.unwrap() {
+            objects.insert(object.key.clone(), bucket.get(&object.key).await.unwrap());
+        }
+        objects
+    })
+}
+
+/// A bucket with these objects.
+fn bucket_of(objects: &Objects) -> Bucket {
+    let bucket = Bucket::in_memory();
+    block(async {
+        for (key, bytes) in objects {
+            bucket.put_unconditional(key, bytes.clone(), PutOptions::default()).await.unwrap();
+        }
+    });
+    bucket
+}
+
+fn open_db(bucket: &Bucket, dir: &Path) -> Db {
+    Db::open(open_store(&config(dir, "owner:1", Durability::Sync), bucket, quick()).unwrap(), dir, true)
+}
+
+/// Commits number `seq`, and publishes a root with a table file of its own.
+fn change(db: &mut Db, model: &mut Model, seq: u64) {
+    db.commit(model, 0b11, seq, seq);
+    db.flush(0, true);
+    db.store.publish(WAIT).unwrap();
+}
+
+/// Opening with `objects` in the bucket must be refused, and change neither them nor the directory.
+fn expect_refused(objects: &Objects, dir: &Path) -> String {
+    let bucket = bucket_of(objects);
+    let local = dir.join("db");
+    let before = (local::read_marker(&local).unwrap(), local::wal_files(&local).unwrap());
+    let message = match open_store(&config(dir, "owner:1", Durability::Sync), &bucket, quick()) {
+        Err(StoreError::Invalid(message)) => message,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("an older bucket was accepted"),
+    };
+    assert_eq!(objects_of(&bucket), *objects, "the bucket was changed");
+    let after = (local::read_marker(&local).unwrap(), local::wal_files(&local).unwrap());
+    assert_eq!(after, before, "the directory was changed");
+    message
+}
+
+/// The newest root of the directory's own epoch.
+fn marker_of(dir: &Path) -> Marker {
+    local::read_marker(&dir.join("db")).unwrap().unwrap()
+}
+
+#[test]
+fn an_older_bucket_of_the_same_epoch_is_refused_with_both_ways_out() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    let older = objects_of(&bucket);
+    let root = marker_of(dir.path()).root;
+    for seq in 2..6 {
+        change(&mut db, &mut model, seq);
+    }
+    crash(db);
+    let newer = marker_of(dir.path()).root;
+    assert!(newer.slot >= root.slot + 4);
+    let message = expect_refused(&older, dir.path());
+    for part in [
+        format!("came to root {}/{}", newer.epoch, newer.slot),
+        format!("root {}/{}.", root.epoch, root.slot),
+        "move".to_owned(),
+        "bring back".to_owned(),
+        dir.path().join("cache").display().to_string(),
+    ] {
+        assert!(message.contains(&part), "'{part}' is missing in: {message}");
+    }
+    let db = open_db(&bucket, dir.path());
+    db.check(&model, "with the right bucket");
+    assert_eq!(db.last_seq, 5);
+}
+
+/// The directory has published nothing in its last epoch, but that epoch is not in the bucket.
+#[test]
+fn a_bucket_without_the_directorys_last_claim_is_refused() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    db.store.close(WAIT).unwrap();
+    let older = objects_of(&bucket);
+    open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, quick()).unwrap().kill();
+    assert_eq!(marker_of(dir.path()).root, RootId { epoch: 2, slot: 0 });
+    assert!(expect_refused(&older, dir.path()).contains("ends at epoch 1 and root 1/"));
+}
+
+#[test]
+fn a_bucket_that_lost_its_roots_is_refused() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    let older = objects_of(&bucket);
+    for seq in 1..4 {
+        change(&mut db, &mut model, seq);
+    }
+    crash(db);
+    let mut older: Objects = older
+        .into_iter()
+        .filter(|(key, _)| names::parse_slot(names::ROOT_DIR, key).is_none_or(|(_, slot)| slot == 0))
+        .collect();
+    assert!(expect_refused(&older, dir.path()).contains("and no root"));
+    older.retain(|key, _| !key.starts_with(names::EPOCH_DIR));
+    assert!(expect_refused(&older, dir.path()).contains("epoch 0"));
+}
+
+/// One missing root may be a crash between the directory's record of it and the bucket's. Then its files are there.
+#[test]
+fn a_bucket_one_root_behind_is_accepted_only_with_the_files_of_that_root() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    change(&mut db, &mut model, 2);
+    crash(db);
+    let root = marker_of(dir.path()).root;
+    let mut objects = objects_of(&bucket);
+    // As if the process had died just before it created the root.
+    objects.remove(&names::root(root.epoch, root.slot)).expect("the newest root");
+    let files = local::read_files(&dir.path().join("db"), &marker_of(dir.path()).db_uuid).unwrap().unwrap();
+    let mut without_file = objects.clone();
+    without_file.remove(&files[0].key).expect("a table file");
+    expect_refused(&without_file, dir.path());
+    let db = open_db(&bucket_of(&objects), dir.path());
+    db.check(&model, "after a crash in front of a root");
+    assert_eq!(db.last_seq, 2);
+}
+
+/// Who moves the directory away gets the bucket's state.
+#[test]
+fn without_the_directory_an_older_bucket_is_restored() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    let older = objects_of(&bucket);
+    for seq in 2..5 {
+        change(&mut db, &mut model, seq);
+    }
+    lose(db, dir.path());
+    let db = open_db(&bucket_of(&older), dir.path());
+    db.check(&model, "the earlier state");
+    assert_eq!(db.last_seq, 1);
+}
