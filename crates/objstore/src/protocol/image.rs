@@ -41,7 +41,10 @@ pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     Ok(Image { root, files })
 }
 
-async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
+/// Reads root `id` without the file map that it is based on.
+///
+/// Requests: one GET.
+pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
     match read_root_slot(bucket, id).await? {
         RootSlot::Root(root) => Ok(root),
         other => Err(StoreError::Corruption(format!(

@@ -19,6 +19,7 @@ use crate::bucket::fill_random;
 use crate::error::{Result, StoreError};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "ATOLL";
@@ -155,6 +156,14 @@ pub(crate) fn wal_files(dir: &Path) -> Result<Vec<(u64, u64)>> {
             Ok((number, meta.len()))
         })
         .collect()
+}
+
+/// `length` bytes of a WAL from `offset` on, fewer where the file ends.
+pub(crate) fn read_wal_range(file: &File, offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let left = file.metadata()?.len().saturating_sub(offset);
+    bytes.truncate(left.min(length as u64) as usize);
+    file.read_exact_at(&mut bytes, offset).map(|()| bytes)
 }
 
 fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathBuf)>> {

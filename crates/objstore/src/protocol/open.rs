@@ -7,6 +7,7 @@
 //! be polite to a live owner · claim an epoch (claim.rs)
 //! base root newer than the marker? set the directory aside, restore
 //! no directory, but a base?        restore
+//! base root of the marker?         compare the local WALs with the bucket's (local_wal.rs)
 //! register table files and WALs, start the tasks
 //! ```
 
@@ -15,6 +16,7 @@ use super::identity;
 use super::image::{self, Image};
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
+use super::local_wal::{self, Compared};
 use super::records::{Alive, ClaimRoot, FileMap, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Owner, Shared, Tuning};
@@ -43,8 +45,15 @@ impl Default for Options {
 /// The database after the claim, before its tasks run.
 struct Opened {
     owner: Owner,
+    directory: Directory,
+}
+
+/// The local directory, ready for RocksDB.
+struct Directory {
     files: FileMap,
     was_restored: bool,
+    /// What the bucket has of the WAL may still be needed, see [`Compared::Partly`].
+    keep_former: bool,
 }
 
 /// Opens the database in `bucket` for `config`.
@@ -55,25 +64,27 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     let runtime = new_runtime()?;
     let lock = local::lock(&config.local_dir)?;
     let local_state = local::inspect(&config.local_dir)?;
-    let opened = runtime.block_on(own(config, &bucket, &log, &options, local_state))?;
+    let Opened { owner, directory } = runtime.block_on(own(config, &bucket, &log, &options, local_state))?;
     let files = Files::new(FilesConfig {
         bucket: bucket.clone(),
         local_dir: config.local_dir.clone(),
         cache_dir: config.cache_dir.clone(),
         cache_bytes: config.cache_bytes,
-        db_uuid: opened.owner.db_uuid.clone(),
+        db_uuid: owner.db_uuid.clone(),
         log: log.clone(),
         runtime: runtime.handle().clone(),
     })?;
-    files.set_epoch(opened.owner.epoch);
-    files.install(opened.files.into_iter().collect())?;
+    files.set_epoch(owner.epoch);
+    files.install(directory.files.into_iter().collect())?;
     let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
-    let shared = Arc::new(Shared::new(bucket, files, opened.owner, path, options.tuning, log));
+    let tuning =
+        Tuning { sweep_former: options.tuning.sweep_former && !directory.keep_former, ..options.tuning };
+    let shared = Arc::new(Shared::new(bucket, files, owner, path, tuning, log));
     add_existing_wals(&shared)?;
-    if !opened.was_restored {
+    if !directory.was_restored {
         shared.path.set_inherited();
     }
-    Ok(Store::start(shared, runtime, lock, opened.was_restored))
+    Ok(Store::start(shared, runtime, lock, directory.was_restored))
 }
 
 fn new_runtime() -> Result<Runtime> {
@@ -110,8 +121,7 @@ async fn own(
     }
     let owner = Owner { local_dir: config.local_dir.clone(), db_uuid, server_id, epoch };
     let prepared = prepare_directory(bucket, log, &owner, &claimed, local_state).await;
-    let (files, was_restored) = prepared.map_err(at_open)?;
-    Ok(Opened { owner, files, was_restored })
+    Ok(Opened { owner, directory: prepared.map_err(at_open)? })
 }
 
 /// A bucket without working create-only writes cannot keep two writers apart.
@@ -158,14 +168,14 @@ async fn check_identity(bucket: &Bucket, marker: &Marker, dir: &Path) -> Result<
     }
 }
 
-/// Makes the local directory that of `owner`. Returns the file map, and whether it was restored.
+/// Makes the local directory that of `owner`.
 async fn prepare_directory(
     bucket: &Bucket,
     log: &LogFn,
     owner: &Owner,
     claimed: &ClaimRoot,
     local_state: LocalState,
-) -> Result<(FileMap, bool)> {
+) -> Result<Directory> {
     let dir = &owner.local_dir;
     let is_current = match (&local_state, claimed.base) {
         (LocalState::Absent, base) => base.is_none(),
@@ -174,9 +184,10 @@ async fn prepare_directory(
     };
     if is_current {
         std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
+        let compared = compare_wals(bucket, log, dir, claimed).await?;
         let files = known_files(bucket, owner, claimed).await?;
         local::write_marker(dir, &fresh_marker(&owner.db_uuid, owner.epoch))?;
-        return Ok((files, false));
+        return Ok(Directory { files, was_restored: false, keep_former: compared == Compared::Partly });
     }
     let Some(base) = claimed.base else {
         return Err(StoreError::Bug("a database that never published cannot be newer".to_owned()));
@@ -202,7 +213,14 @@ async fn prepare_directory(
     }
     let image = image::load(bucket, base).await?;
     restore_logged(bucket, log, owner, &image, claimed.wal_end).await?;
-    Ok((image.files, true))
+    Ok(Directory { files: image.files, was_restored: true, keep_former: false })
+}
+
+/// Before RocksDB reads the local WALs, they get what only the bucket has.
+async fn compare_wals(bucket: &Bucket, log: &LogFn, dir: &Path, claimed: &ClaimRoot) -> Result<Compared> {
+    let Some(base) = claimed.base else { return Ok(Compared::Whole) };
+    let root = image::read_root(bucket, base).await?;
+    local_wal::compare(bucket, &root, claimed.wal_end, dir, log).await
 }
 
 async fn restore_logged(

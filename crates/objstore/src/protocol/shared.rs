@@ -45,6 +45,8 @@ pub(crate) struct Tuning {
     pub(crate) manifest_chunks_max: usize,
     /// Roots kept behind the newest, for people.
     pub(crate) roots_kept: u64,
+    /// Whether the first root lets what former epochs left be deleted.
+    pub(crate) sweep_former: bool,
     /// Gate G2. Switched off only by the test that shows that the gate is needed.
     pub(crate) gate_wal: bool,
 }
@@ -63,6 +65,7 @@ impl Default for Tuning {
             full_map_every: 64,
             manifest_chunks_max: 256,
             roots_kept: 16,
+            sweep_former: true,
             gate_wal: true,
         }
     }

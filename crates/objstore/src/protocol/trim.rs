@@ -31,6 +31,7 @@ pub(crate) struct Trimmer {
     keys: mpsc::UnboundedSender<Job>,
     epoch: u64,
     roots_kept: u64,
+    sweep_former: bool,
     wal_end: u64,
     /// (slot, slot of its full map) of the roots that are still there.
     roots: VecDeque<(u64, u64)>,
@@ -51,6 +52,7 @@ impl Trimmer {
             keys,
             epoch: shared.epoch,
             roots_kept: shared.tuning.roots_kept,
+            sweep_former: shared.tuning.sweep_former,
             wal_end: 0,
             roots: VecDeque::new(),
             manifest: None,
@@ -65,7 +67,7 @@ impl Trimmer {
         offsets: &[u64],
         files: impl Iterator<Item = &'a str>,
     ) {
-        if self.manifest.is_none() {
+        if self.manifest.is_none() && self.sweep_former {
             self.send(Job::Sweep(files.map(str::to_owned).collect()));
         }
         for chunk in self.wal_end..root.wal_first_chunk {
