@@ -166,6 +166,25 @@ pub(crate) fn read_wal_range(file: &File, offset: u64, length: usize) -> std::io
     file.read_exact_at(&mut bytes, offset).map(|()| bytes)
 }
 
+/// The length of a WAL without the zeros at its end, in bytes.
+pub(crate) fn solid_bytes(path: &Path) -> Result<u64> {
+    const STEP_BYTES: u64 = 64 << 10;
+    let find = || {
+        let file = File::open(path)?;
+        let mut end = file.metadata()?.len();
+        while end > 0 {
+            let start = end.saturating_sub(STEP_BYTES);
+            let bytes = read_wal_range(&file, start, (end - start) as usize)?;
+            if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
+                return Ok(start + last as u64 + 1);
+            }
+            end = start;
+        }
+        Ok(0)
+    };
+    find().map_err(|e: std::io::Error| StoreError::from_io("reading", path, &e))
+}
+
 fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| StoreError::from_io("reading", dir, &e))? {

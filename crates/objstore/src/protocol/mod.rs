@@ -65,6 +65,8 @@ mod records_test;
 #[cfg(test)]
 mod s3_test;
 #[cfg(test)]
+mod short_wal_test;
+#[cfg(test)]
 mod test_db;
 #[cfg(test)]
 mod test_random;

@@ -264,11 +264,12 @@ async fn known_files(bucket: &Bucket, owner: &Owner, claimed: &ClaimRoot) -> Res
 
 /// The WALs of the former process: complete, and shipped again in this epoch's stream.
 fn add_existing_wals(shared: &Shared) -> Result<()> {
-    let wals = local::wal_files(&shared.local_dir)?;
-    let mut state = shared.lock();
-    for (number, length) in wals {
+    for (number, length) in local::wal_files(&shared.local_dir)? {
+        let solid_bytes = local::solid_bytes(&local::wal_path(&shared.local_dir, number))?;
+        let mut state = shared.lock();
         state.wal.add_existing(number, length);
+        state.wal.set_solid(number, solid_bytes);
+        shared.sync_path(&state);
     }
-    shared.sync_path(&state);
     Ok(())
 }

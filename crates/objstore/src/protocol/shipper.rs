@@ -8,7 +8,7 @@
 //! H2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
 
 use super::codec::Nonce;
-use super::local::random_nonce;
+use super::local::{random_nonce, read_wal_range, wal_path};
 use super::names;
 use super::records::{WalChunk, WalSlot};
 use super::shared::Shared;
@@ -24,7 +24,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -81,9 +81,8 @@ async fn cut_next(shared: &Arc<Shared>) -> Result<Option<Chunk>> {
     loop {
         let Some(cut) = next_cut(shared) else { return Ok(None) };
         let Some(file) = file_of(shared, &cut)? else { continue };
-        let (bytes, sync) = (cut.length as usize, cut.needs_sync);
-        let offset = cut.offset;
-        let bytes = blocking(move || read_bytes(&file, offset, bytes, sync)).await?;
+        let (wanted, path) = (cut.clone(), wal_path(&shared.local_dir, cut.log));
+        let bytes = blocking(move || read_cut(&file, &wanted, &path)).await?;
         let placed = shared.lock().wal.place(&cut);
         if let Some(placed) = placed {
             return encode(shared, &cut, placed, bytes).map(Some);
@@ -113,9 +112,8 @@ fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
         return Ok(Some(file.clone()));
     }
     let opened = shared.open_wal(cut.log);
-    let opened = opened.map_err(|e| {
-        StoreError::from_io("opening", &super::local::wal_path(&shared.local_dir, cut.log), &e)
-    })?;
+    let opened =
+        opened.map_err(|e| StoreError::from_io("opening", &wal_path(&shared.local_dir, cut.log), &e))?;
     let mut state = shared.lock();
     match &opened {
         Some(file) => state.wal.set_file(cut.log, file),
@@ -128,19 +126,30 @@ fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
     Ok(opened)
 }
 
-/// `length` bytes of a WAL. RocksDB may cut the unused end off a WAL of a former process while it opens; the bytes that
-/// are gone held no record, and are read as the zeros that RocksDB skips.
-fn read_bytes(file: &File, offset: u64, length: usize, sync: bool) -> Result<Vec<u8>> {
+/// The bytes of a cut. Zeros that RocksDB has cut off the end of a former process's WAL are read as zeros, which it skips.
+///
+/// Errors: `Corruption` when bytes are gone that held records: they must not reach the bucket as zeros under a valid
+/// checksum. Until RocksDB has flushed them and deletes the WAL, nothing behind them is shipped.
+fn read_cut(file: &File, cut: &Cut, path: &Path) -> Result<Vec<u8>> {
     let read = || {
-        if sync {
+        if cut.needs_sync {
             file.sync_data()?;
         }
-        let mut bytes = vec![0; length];
-        let left = file.metadata()?.len().saturating_sub(offset);
-        let there = (length as u64).min(left) as usize;
-        file.read_exact_at(&mut bytes[..there], offset).map(|()| bytes)
+        read_wal_range(file, cut.offset, cut.length as usize)
     };
-    read().map_err(|e| StoreError::Unavailable(format!("{length} bytes of a WAL at {offset}: {e}")))
+    let mut bytes = read().map_err(|e| StoreError::from_io("reading", path, &e))?;
+    let end = cut.offset + bytes.len() as u64;
+    let needed = cut.solid_bytes.min(cut.offset + cut.length);
+    if end < needed {
+        return Err(StoreError::Corruption(format!(
+            "{} ends before byte {needed}, although the server wrote {} bytes: somebody else cut it, or the disk lost its end. \
+             What it held is in memory and durable after the next flush; if this message stays, restart the server",
+            path.display(),
+            cut.solid_bytes
+        )));
+    }
+    bytes.resize(cut.length as usize, 0);
+    Ok(bytes)
 }
 
 fn encode(shared: &Shared, cut: &Cut, placed: Placed, bytes: Vec<u8>) -> Result<Chunk> {

@@ -24,6 +24,8 @@ struct Wal {
     appended_bytes: u64,
     synced_bytes: u64,
     cut_bytes: u64,
+    /// Of a WAL of a former process: behind these bytes it had only zeros, see [`Cut::solid_bytes`].
+    solid_bytes: Option<u64>,
     closed: bool,
     deleted: bool,
     /// Needed whole by a root that is being published, even if deleted meanwhile.
@@ -51,6 +53,9 @@ pub(crate) struct Cut {
     pub(crate) file: Option<Arc<File>>,
     /// The bytes are not durable yet although they are wanted: sync the file first.
     pub(crate) needs_sync: bool,
+    /// The file has at least this many bytes. What a former process left behind them are zeros that it wrote ahead of its
+    /// end; RocksDB may cut them off while it opens.
+    pub(crate) solid_bytes: u64,
 }
 
 /// A chunk that may be sent: its place in the stream.
@@ -102,6 +107,11 @@ impl WalTable {
         self.appended(number, length);
         let wal = self.wals.entry(number).or_default();
         (wal.synced_bytes, wal.closed) = (length, true);
+    }
+
+    /// A WAL found at open has only zeros behind its first `bytes`.
+    pub(crate) fn set_solid(&mut self, number: u64, bytes: u64) {
+        self.wals.entry(number).or_default().solid_bytes = Some(bytes);
     }
 
     pub(crate) fn created(&mut self, number: u64) {
@@ -235,6 +245,7 @@ impl WalTable {
                 length,
                 file: wal.file.clone(),
                 needs_sync,
+                solid_bytes: wal.solid_bytes.unwrap_or(wal.appended_bytes),
             });
         }
     }
