@@ -98,7 +98,7 @@ fn older_bucket(
 ) -> StoreError {
     let root = root.map_or("no root".to_owned(), |id| format!("root {}/{}", id.epoch, id.slot));
     StoreError::Invalid(format!(
-        "the bucket {place} is older than the directory {dir}: the directory was last used in epoch {} and came to root \
+        "the database in {place} is older than the directory {dir}: the directory was last used in epoch {} and came to root \
          {}/{}, the bucket ends at epoch {epoch} and {root}. The bucket was put back to an earlier state, or it is an \
          earlier copy. Nothing was changed. Choose one of two. To go on with what the bucket holds, move {dir} and \
          {cache} away and start again: later changes are then not in the database. To go on with what the directory \
