@@ -73,7 +73,7 @@ Status run(const std::string &directory, const char *url, int count, char **word
   config.request_timeout_ms = 10000;
   config.log = [](int, const char *) {};
   atoll_store *store = nullptr;
-  ATOLL_RETURN_IF_ERROR(atoll::bridge::to_status(atoll_store_open(&config, &store)));
+  ATOLL_RETURN_IF_ERROR(atoll::bridge::to_status(atoll_store_open(nullptr, &config, &store)));
   atoll::lsm::DatabaseOptions options;
   options.local_dir = local;
   options.temp_dir = temp;

@@ -19,6 +19,7 @@
 extern "C" {
 #endif
 
+typedef struct atoll_opener atoll_opener;
 typedef struct atoll_store atoll_store;
 typedef struct atoll_file atoll_file;
 
@@ -49,12 +50,24 @@ typedef struct {
   void (*log)(int level, const char *message); /* called from any thread; never re-enters */
 } atoll_store_config;
 
+/* What one process remembers from one try to open its database to the next: the owner it waits for,
+ * the epoch it took in vain. Null when there is no memory; free it when no more tries follow. */
+atoll_opener *atoll_opener_new(void);
+void atoll_opener_free(atoll_opener *opener);
+
+/* How long another owner, seen by the last try, must go on showing no sign of life until a try
+ * succeeds; 0 when the last try did not end for that reason. No request. */
+uint32_t atoll_opener_waits_ms(const atoll_opener *opener);
+
 /* Connects, probes conditional writes, reads or creates the database, claims a new epoch and
  * fences the former ones; restores local_dir from the newest root when it is absent.
+ * One try, which never waits for another owner: without take_over it fails with kUnavailable while
+ * one may live (call again with the same opener, each few seconds), with kReadOnly when one does.
+ * `opener` may be null: then nothing is remembered. Nothing changes in the bucket before the claim.
  * Errors: kInvalid (configuration: name the variable and the next step), kUnavailable,
  * kReadOnly (another live server owns the bucket, or no conditional writes), kCorruption.
  * Requests: about 10 small ones; plus MANIFEST and WAL objects when restoring. */
-atoll_result atoll_store_open(const atoll_store_config *config, atoll_store **out);
+atoll_result atoll_store_open(const atoll_opener *opener, const atoll_store_config *config, atoll_store **out);
 
 /* Waits at most timeout_ms until all that is local is published, marks the owner as gone, frees.
  * Errors: kUnavailable if something stayed unpublished (the store is freed all the same). */

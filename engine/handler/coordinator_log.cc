@@ -24,7 +24,9 @@ using DecidedXids = std::unordered_set<my_xid>;
 // free.
 constexpr unsigned char kMagic[] = {254, 0x23, 0x05, 0x74};
 
-DecidedXids read_coordinator_log(const char *path) {
+DecidedXids read_coordinator_log() {
+  char path[FN_REFLEN];
+  fn_format(path, opt_tc_log_file, mysql_data_home, "", MY_UNPACK_FILENAME);
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   DecidedXids decided;
@@ -69,9 +71,7 @@ my_bool commit_decided_in_plugin(THD *, plugin_ref engine, void *recovery) {
 
 void commit_decided_transactions() {
   if (opt_bin_log || tc_heuristic_recover != 0) return;
-  char path[FN_REFLEN];
-  fn_format(path, opt_tc_log_file, mysql_data_home, "", MY_UNPACK_FILENAME);
-  Recovery recovery{read_coordinator_log(path)};
+  Recovery recovery{read_coordinator_log()};
   if (recovery.decided.empty()) return;
   plugin_foreach(nullptr, commit_decided_in_plugin, MYSQL_STORAGE_ENGINE_PLUGIN, &recovery);
   if (recovery.committed > 0) {
@@ -79,5 +79,7 @@ void commit_decided_transactions() {
                      " prepared transactions that tc.log says were decided before the crash");
   }
 }
+
+bool recovery_may_commit() { return opt_bin_log || !read_coordinator_log().empty(); }
 
 }  // namespace atoll::handler

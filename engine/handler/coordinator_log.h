@@ -17,4 +17,8 @@ namespace atoll::handler {
 // that come after. Does nothing when there is a binary log. Failures are logged.
 void commit_decided_transactions();
 
+// Whether this start of the server may have to commit what a former process prepared, because the binary log
+// or tc.log says so. An engine that opens later than that could not take part any more. Reads tc.log.
+bool recovery_may_commit();
+
 }  // namespace atoll::handler

@@ -6,17 +6,21 @@
 #include <mysqld.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "bridge/result.h"
+#include "handler/coordinator_log.h"
 #include "handler/handlerton.h"
 #include "handler/table_statistics.h"
 #include "plugin/background.h"
@@ -34,13 +38,20 @@ namespace atoll::plugin {
 namespace {
 
 constexpr uint64_t kRetrySeconds = 30;  // an unreachable bucket at start
+constexpr uint64_t kLookSeconds = 5;    // at start, at an owner that may still live
+constexpr uint32_t kDoublingsMax = 7;   // of kRetrySeconds: 64 minutes
 constexpr uint64_t kSweepSeconds = 2;   // databases and triggers: how old the kept copy may be
 constexpr uint64_t kStatisticsSeconds = 10;
 constexpr uint32_t kCloseTimeoutMs = 30000;  // publishing at shutdown; service managers give up after 90 s
 
+using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
+
 struct State {
   handlerton *hton = nullptr;
   Settings settings;
+  Opener opener{nullptr, &atoll_opener_free};  // from the start until the engine runs
+  uint32_t epochs_in_vain = 0;                 // claimed by tries that failed later
+  uint64_t next_try_second = 0;                // background thread only
   std::unique_ptr<Instance> owned;
   std::unique_ptr<SideFiles> side_files;
   std::unique_ptr<Background> background, heap;
@@ -96,7 +107,7 @@ Status open_store(const Settings &settings, atoll_store **out) {
   config.durability = durability();
   config.take_over = settings.take_over ? 1 : 0;
   config.log = &log_from_store;
-  const Status status = bridge::to_status(atoll_store_open(&config, out));
+  const Status status = bridge::to_status(atoll_store_open(state.opener.get(), &config, out));
   if (!status.ok()) *out = nullptr;
   return status.with("opening the bucket of atoll_url = " + settings.url);
 }
@@ -179,6 +190,7 @@ Status open_all(const Settings &settings, handlerton *hton) {
   Status status = open_store(settings, &instance->store);
   if (status.ok()) status = open_database(settings, instance.get());
   if (!status.ok()) {
+    if (instance->store != nullptr) state.epochs_in_vain++;
     close(instance.get());
     return status;
   }
@@ -204,8 +216,18 @@ void set_reason(const Status &status) {
   state.why_not = status;
 }
 
+// Another server that may still live is why the last try to open failed.
+bool waits_for_owner() { return state.opener && atoll_opener_waits_ms(state.opener.get()) > 0; }
+
+// Each try that fails behind its claim leaves objects in the bucket for ever, so those become rare.
+uint64_t retry_seconds() {
+  if (waits_for_owner()) return kLookSeconds;
+  return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
+}
+
 void announce() {
   forget_secrets(&state.settings);
+  state.opener.reset();
   set_reason(Status::Ok());
   state.running.store(state.owned.get(), std::memory_order_release);
   log_info("tables live in " + state.settings.url);
@@ -220,11 +242,12 @@ Status refuse_late_recovery() {
   state.owned.reset();
   return Status(
       Code::kReadOnly,
-      "the bucket can be reached again, but there are prepared transactions that only a server start can "
-      "finish. Restart the server");
+      "the database could not be opened while the server started, and it has prepared transactions that only "
+      "a server start can finish. Restart the server");
 }
 
 void try_again() {
+  const bool waited = waits_for_owner();
   Status status = open_all(state.settings, state.hton);
   if (status.ok()) status = refuse_late_recovery();
   if (status.ok()) {
@@ -233,7 +256,28 @@ void try_again() {
     return;
   }
   set_reason(status);
-  log_error(std::string(status.message()));
+  if (!waited || !waits_for_owner()) log_error(std::string(status.message()));  // a wait is told once
+}
+
+// The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be committed
+// here before the first connection, and cannot be later. Without local files there is nothing of that kind: a
+// database made from the bucket alone is of before every commit that had not returned.
+bool must_open_in_start() {
+  return !mysqld_server_started && std::filesystem::exists(state.settings.base_dir + "/db/CURRENT") &&
+         handler::recovery_may_commit();
+}
+
+Status open_at_start() {
+  Status status = open_all(state.settings, state.hton);
+  if (!waits_for_owner() || !must_open_in_start()) return status;
+  log_warning(std::string(status.message()) +
+              ". The start of the server waits for that, because the binary log or tc.log may have to decide "
+              "about transactions of its tables");
+  while (waits_for_owner()) {
+    std::this_thread::sleep_for(std::chrono::seconds(kLookSeconds));
+    status = open_all(state.settings, state.hton);
+  }
+  return status;
 }
 
 void log_failure(const Status &status) {
@@ -258,8 +302,10 @@ void sync_appended(Instance *running) {
 void tick(uint64_t second) {
   Instance *running = instance();
   if (running == nullptr) {
-    const bool is_time = mysqld_server_started && second % kRetrySeconds == 0;
-    if (is_time && is_worth_another_try()) try_again();
+    if (state.next_try_second == 0) state.next_try_second = second + retry_seconds();
+    if (!mysqld_server_started || second < state.next_try_second || !is_worth_another_try()) return;
+    try_again();
+    state.next_try_second = second + retry_seconds();
     return;
   }
   sync_appended(running);
@@ -297,15 +343,19 @@ Status start_instance(handlerton *hton) {
   state.hton = hton;
   state.settings = take_settings();
   hide_directories(state.settings);
-  const Status status = open_all(state.settings, hton);
+  state.opener.reset(atoll_opener_new());
+  state.epochs_in_vain = 0;
+  state.next_try_second = 0;
+  const Status status = open_at_start();
   if (status.ok()) {
     if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // INSTALL SONAME
     announce();
   } else {
     set_reason(status);
     log_error(std::string(status.message()) + ". The server runs without its ATOLL tables" +
-              (status.code() == Code::kUnavailable ? " and tries again every 30 seconds"
-                                                   : "; correct this, then restart"));
+              (status.code() == Code::kUnavailable
+                   ? " and tries again every " + std::to_string(retry_seconds()) + " seconds"
+                   : "; correct this, then restart"));
   }
   state.stopping = false;
   state.background = std::make_unique<Background>(&tick);
@@ -329,6 +379,7 @@ void stop_instance() {
     state.owned.reset();
   }
   forget_secrets(&state.settings);
+  state.opener.reset();
   set_reason(Status(Code::kUnavailable, "the engine has been stopped"));
 }
 

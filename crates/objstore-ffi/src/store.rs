@@ -2,7 +2,7 @@
 
 use crate::abi::{AtollResult, AtollStoreConfig, EachFile, log_function, text_of};
 use crate::guard::{guarded, guarded_or};
-use objstore::protocol::Store;
+use objstore::protocol::{Opener, Store};
 use objstore::{Durability, StoreConfig, StoreError};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -14,19 +14,60 @@ pub struct StoreHandle {
     pub(crate) store: Arc<Store>,
 }
 
+/// `atoll_opener`: owned by C++ from new to free.
+#[derive(Default)]
+pub struct OpenerHandle {
+    opener: Opener,
+}
+
+/// Null when it could not be made.
+#[unsafe(no_mangle)]
+pub extern "C" fn atoll_opener_new() -> *mut OpenerHandle {
+    guarded_or(std::ptr::null_mut(), || Box::into_raw(Box::default()))
+}
+
 /// # Safety
 ///
+/// - `opener` came from `atoll_opener_new`, was not freed, and is not used by any thread during and after this call;
+///   or it is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_opener_free(opener: *mut OpenerHandle) {
+    if !opener.is_null() {
+        // SAFETY: the caller gives the box back.
+        guarded_or((), || drop(unsafe { Box::from_raw(opener) }));
+    }
+}
+
+/// # Safety
+///
+/// - `opener` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_opener_waits_ms(opener: *const OpenerHandle) -> u32 {
+    guarded_or(0, || {
+        // SAFETY: the caller upholds the rule above.
+        let left = unsafe { &*opener }.opener.waits();
+        // A wait that is nearly over is still one.
+        if left.is_zero() { 0 } else { u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1) }
+    })
+}
+
+/// # Safety
+///
+/// - `opener` is valid or null.
 /// - `config` points to a valid configuration whose strings are NUL-terminated or null.
 /// - `out` points to a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_open(
+    opener: *const OpenerHandle,
     config: *const AtollStoreConfig,
     out: *mut *mut StoreHandle,
 ) -> AtollResult {
     guarded(|| {
         // SAFETY: the caller upholds the rules above.
         let (settings, log) = unsafe { (read_config(&*config)?, log_function((*config).log)) };
-        let store = Store::open(&settings, log)?;
+        // SAFETY: as above.
+        let opener = unsafe { opener.as_ref() }.map_or_else(Opener::default, |handle| handle.opener.clone());
+        let store = opener.open(&settings, log)?;
         // SAFETY: as above.
         unsafe { *out = Box::into_raw(Box::new(StoreHandle { store })) };
         Ok(())

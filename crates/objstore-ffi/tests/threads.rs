@@ -65,7 +65,7 @@ fn open(folder: &Path) -> Handle {
     };
     let mut store = null_mut();
     // SAFETY: the configuration and its strings live until the call returns.
-    check(&unsafe { atoll_store_open(&config, &mut store) });
+    check(&unsafe { atoll_store_open(std::ptr::null(), &config, &mut store) });
     Handle(store)
 }
 

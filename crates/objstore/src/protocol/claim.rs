@@ -16,7 +16,7 @@
 
 use super::local::random_nonce;
 use super::names;
-use super::records::{ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Root, RootId, RootSlot, WalSlot};
+use super::records::{ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Home, Root, RootId, RootSlot, WalSlot};
 use super::slots::{
     decode_root_slot, decode_wal_slot, fenced_error, list_root_slots, read_record, read_root_slot,
 };
@@ -41,13 +41,24 @@ pub(crate) enum StopAfter {
     WalFence,
 }
 
-/// Claims the database for `server`.
+/// All five steps for `server`.
+#[cfg(test)]
+pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Result<ClaimRoot> {
+    let epoch = take_epoch(bucket, server, &Home::default()).await?;
+    close_and_claim(bucket, epoch, server, stop).await
+}
+
+/// Steps 2 to 5 for `server`, which took `epoch`. May be repeated after an error, by the process that took the epoch.
 ///
 /// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
-/// Requests: LIST epoch/, then one PUT for the epoch, one for the claim, and per open former epoch a LIST, a GET
-/// and a PUT in root/, and for the base a LIST and a PUT in wal/.
-pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Result<ClaimRoot> {
-    let epoch = take_epoch(bucket, server).await?;
+/// Requests: one PUT for the claim, per open former epoch a LIST, a GET and a PUT in root/, and for the base a LIST and a
+/// PUT in wal/.
+pub(crate) async fn close_and_claim(
+    bucket: &Bucket,
+    epoch: u64,
+    server: &str,
+    stop: StopAfter,
+) -> Result<ClaimRoot> {
     stopped(stop, 1)?;
     let (base, wal_end) = close_former(bucket, epoch, server, stop).await?;
     let claim = ClaimRoot { epoch, base, wal_end };
@@ -57,6 +68,8 @@ pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Res
         SlotOutcome::Mine => Ok(claim),
         SlotOutcome::Lost(bytes) => match decode_root_slot(&key, &bytes, RootId { epoch, slot: 0 })? {
             RootSlot::Fence(fence) => Err(fenced_error(epoch, &fence)),
+            // A former try of this process, whose answer was lost.
+            RootSlot::Claim(found) if found == claim => Ok(claim),
             _ => Err(StoreError::Bug(format!("{key} was written by somebody else in our own epoch"))),
         },
     }
@@ -68,11 +81,15 @@ pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
     Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
 }
 
-async fn take_epoch(bucket: &Bucket, server: &str) -> Result<u64> {
+/// Step 1: creates `epoch/<E>` for `server` at `home`, one above the newest.
+///
+/// Errors: `Unavailable` when others win 64 times in a row.
+/// Requests: LIST epoch/ and one PUT, per round of the race.
+pub(crate) async fn take_epoch(bucket: &Bucket, server: &str, home: &Home) -> Result<u64> {
     for _ in 0..ROUNDS_MAX {
         let epoch = newest_epoch(bucket).await? + 1;
         let claimed_ms = wall_clock_ms();
-        let claim = EpochClaim { epoch, server_id: server.to_owned(), claimed_ms };
+        let claim = EpochClaim { epoch, server_id: server.to_owned(), claimed_ms, home: home.clone() };
         let nonce = random_nonce()?;
         let outcome = bucket.create_slot(&names::epoch(epoch), claim.encode(&nonce).into(), &nonce).await?;
         if outcome == SlotOutcome::Mine {

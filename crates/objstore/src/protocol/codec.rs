@@ -187,6 +187,11 @@ impl<'a> FrameReader<'a> {
         Ok(count)
     }
 
+    /// Whether every field has been read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.end
+    }
+
     /// Ends the reading; bytes left over are an error (C1).
     pub(crate) fn finish(self) -> Result<(), FormatError> {
         if self.at != self.end {

@@ -27,7 +27,7 @@ fn database(bucket: &Bucket, dir: &std::path::Path, model: &mut Model, count: u6
 }
 
 fn stopped_open(bucket: &Bucket, dir: &std::path::Path, stop_after: StopAfter) -> Result<Arc<Store>> {
-    let options = Options { tuning: quick(), stop_after };
+    let options = Options { tuning: quick(), stop_after, ..Options::default() };
     open(&config(dir, "dies:3306", Durability::Sync), bucket.clone(), silent(), options)
 }
 

@@ -8,7 +8,7 @@ use super::identity;
 use super::image::{self, Image};
 use super::local::damaged_object;
 use super::names;
-use super::records::{EpochClaim, RootId, RootSlot};
+use super::records::{EpochClaim, Home, RootId, RootSlot};
 use super::slots::{read_record, read_root_slot};
 use super::{alive, claim};
 use crate::bucket::{Bucket, ObjectInfo};
@@ -158,7 +158,7 @@ impl Inspector {
     /// Who claimed `epoch`; empty for a database that nobody has opened yet.
     async fn claim_of(&self, epoch: u64) -> Result<EpochClaim> {
         if epoch == 0 {
-            return Ok(EpochClaim { epoch, server_id: String::new(), claimed_ms: 0 });
+            return Ok(EpochClaim { epoch, server_id: String::new(), claimed_ms: 0, home: Home::default() });
         }
         let key = names::epoch(epoch);
         read_record(&self.bucket, &key, |b| EpochClaim::decode(b).map_err(|e| damaged_object(&key, &e))).await

@@ -1,8 +1,8 @@
 //! The bucket protocol: who owns the database, what is published, what a restore finds.
 //!
 //! In the order in which a database lives: `identity` names it; `open` decides about the local directory, `age`
-//! refuses a bucket that is older, `alive` is polite to a live owner, `claim` takes the next epoch and fences the former ones, `local_wal`
-//! brings damaged local logs to what the bucket has; `restore` builds the directory
+//! refuses a bucket that is older, `alive` and `opener` are polite to a live owner, `claim` takes the next epoch and
+//! fences the former ones, `local_wal` brings damaged local logs to what the bucket has; `restore` builds the directory
 //! from an `image` of the bucket; `publisher` moves the bucket from root to root, `shipper` brings the WAL behind the
 //! newest root, `lag` is what a commit looks at, `trim` deletes what no root needs. `records`, `codec` and `names` are
 //! the formats (docs/internals/formats-bucket.md). [`Store`] is the facade; docs/internals/bucket.md tells the whole story.
@@ -28,6 +28,7 @@ mod local;
 mod local_wal;
 mod names;
 mod open;
+mod opener;
 mod publisher;
 mod records;
 mod restore;
@@ -42,6 +43,7 @@ pub use fsck::{FsckOptions, FsckReport, Unneeded};
 pub use inspect::{
     DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
 };
+pub use opener::Opener;
 pub use store::{Store, StoreStats};
 
 #[cfg(test)]

@@ -4,20 +4,21 @@
 //! lock the local directory · look at the marker
 //! a directory: refuse a bucket of another database, or one that is older (age.rs)
 //! probe the bucket · read or create db.json
-//! be polite to a live owner · claim an epoch (claim.rs)
+//! be polite to a live owner (alive.rs, opener.rs) · claim an epoch (claim.rs)
 //! base root newer than the marker? set the directory aside, restore
 //! no directory, but a base?        restore
 //! base root of the marker?         compare the local WALs with the bucket's (local_wal.rs)
 //! register table files and WALs, start the tasks
 //! ```
 
-use super::claim::{StopAfter, claim};
+use super::claim::{StopAfter, close_and_claim};
 use super::identity;
 use super::image::{self, Image};
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
 use super::local_wal::{self, Compared};
-use super::records::{Alive, ClaimRoot, FileMap, Marker};
+use super::opener::{Newcomer, Opener};
+use super::records::{Alive, ClaimRoot, FileMap, Home, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Owner, Shared, Tuning};
 use super::{age, alive, store::Store};
@@ -34,11 +35,12 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) struct Options {
     pub(crate) tuning: Tuning,
     pub(crate) stop_after: StopAfter,
+    pub(crate) opener: Opener,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { tuning: Tuning::default(), stop_after: StopAfter::Nothing }
+        Self { tuning: Tuning::default(), stop_after: StopAfter::Nothing, opener: Opener::default() }
     }
 }
 
@@ -63,8 +65,11 @@ struct Directory {
 pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Options) -> Result<Arc<Store>> {
     let runtime = new_runtime()?;
     let lock = local::lock(&config.local_dir)?;
+    let home = alive::home_of(&lock, &config.local_dir)?;
     let local_state = local::inspect(&config.local_dir)?;
-    let Opened { owner, directory } = runtime.block_on(own(config, &bucket, &log, &options, local_state))?;
+    let Opened { owner, directory } =
+        runtime.block_on(own(config, &bucket, &log, &options, &home, local_state))?;
+    options.opener.opened();
     let files = Files::new(FilesConfig {
         bucket: bucket.clone(),
         local_dir: config.local_dir.clone(),
@@ -98,6 +103,7 @@ async fn own(
     bucket: &Bucket,
     log: &LogFn,
     options: &Options,
+    home: &Home,
     local_state: LocalState,
 ) -> Result<Opened> {
     let at_open = |error: StoreError| error.at_open().with("opening the database in the bucket");
@@ -106,15 +112,28 @@ async fn own(
         check_identity(bucket, marker, &config.local_dir).await.map_err(at_open)?;
         age::refuse_older_bucket(bucket, config, marker).await.map_err(at_open)?;
     }
-    probe(bucket).await.map_err(at_open)?;
-    let db_uuid = db_uuid(bucket, &local_state).await.map_err(at_open)?;
-    if !config.take_over {
-        let own_epoch = marker_epoch(&local_state);
-        alive::refuse_live_owner(bucket, own_epoch, options.tuning.alive_patience).await.map_err(at_open)?;
+    let opener = &options.opener;
+    let former = opener.begin();
+    if former.is_none() {
+        probe(bucket).await.map_err(at_open)?;
     }
-    let claimed = claim(bucket, &config.server_id, options.stop_after).await.map_err(at_open)?;
-    let epoch = claimed.epoch;
+    let db_uuid = db_uuid(bucket, &local_state).await.map_err(at_open)?;
     let server_id = config.server_id.clone();
+    // Until here nothing has changed, but for the identity of a new database.
+    let epoch = match opener.epoch_of_former_try(bucket).await.map_err(at_open)? {
+        Some(epoch) => epoch,
+        None => {
+            if !config.take_over {
+                let own_epoch = marker_epoch(&local_state);
+                let by =
+                    Newcomer { place: bucket.place(), own_epoch, patience: options.tuning.alive_patience };
+                let sight = alive::look(bucket, home).await.map_err(at_open)?;
+                opener.be_polite(former, sight, &by, log).map_err(at_open)?;
+            }
+            opener.take_epoch(bucket, &server_id, home).await.map_err(at_open)?
+        }
+    };
+    let claimed = close_and_claim(bucket, epoch, &server_id, options.stop_after).await.map_err(at_open)?;
     let hint = Alive { epoch, server_id: server_id.clone(), counter: 0, closed: false };
     if let Err(error) = alive::show(bucket, &hint).await {
         log(Level::Warning, &format!("writing the liveness hint: {error}"));

@@ -1,14 +1,17 @@
 //! Goal:   opening decides rightly about the local directory and a live owner; the lag is enforced; closing ships all.
 //! Method: one scene per rule, on a bucket in memory, a failing one, or a directory.
 
+use super::claim::newest_epoch;
 use super::identity;
 use super::local;
+use super::open::{Options, open};
+use super::opener::Opener;
 use super::store::Store;
 use super::test_db::*;
 use crate::bucket::Bucket;
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
-use crate::fault::faulty_bucket;
+use crate::fault::{Fault, faulty_bucket};
 use crate::log::silent;
 use std::fs;
 use std::path::Path;
@@ -37,14 +40,17 @@ fn a_live_owner_is_respected_and_named_until_it_is_closed() {
     let (first, second) = (scratch(), scratch());
     let db = open_db(&bucket, first.path());
     let outcome = open_store(&polite(second.path(), "guest:1"), &bucket, quick());
+    let Err(StoreError::Unavailable(message)) = outcome else { panic!("{:?}", outcome.err()) };
+    assert!(message.contains("owner:1") && message.contains("atoll_take_over"), "{message}");
+    let outcome = open_patiently(&polite(second.path(), "guest:1"), &bucket, quick());
     let Err(StoreError::ReadOnly(message)) = outcome else { panic!("{:?}", outcome.err()) };
     assert!(message.contains("owner:1") && message.contains("atoll_take_over"), "{message}");
     assert!(db.store.may_write().is_ok(), "a refused guest must not fence the owner");
     db.store.close(WAIT).unwrap();
-    let began = Instant::now();
-    let guest = open_store(&polite(second.path(), "guest:1"), &bucket, quick()).unwrap();
-    assert!(began.elapsed() < quick().alive_patience, "nobody waits for an owner that has said good-bye");
-    drop(guest);
+    drop(
+        open_store(&polite(second.path(), "guest:1"), &bucket, quick())
+            .expect("nobody waits after a good-bye"),
+    );
 }
 
 #[test]
@@ -52,12 +58,77 @@ fn an_owner_that_died_is_succeeded_after_a_while_or_at_once_by_itself() {
     let bucket = Bucket::in_memory();
     let (first, second) = (scratch(), scratch());
     crash(open_db(&bucket, first.path()));
+    let same = open_store(&polite(first.path(), "owner:1"), &bucket, quick());
+    same.expect("its own former life is not waited for").kill();
     let began = Instant::now();
-    let same = open_store(&polite(first.path(), "owner:1"), &bucket, quick()).unwrap();
-    assert!(began.elapsed() < quick().alive_patience, "its own former life is not waited for");
-    same.kill();
-    let heir = open_store(&polite(second.path(), "heir:1"), &bucket, quick()).unwrap();
+    let heir = open_patiently(&polite(second.path(), "heir:1"), &bucket, quick()).unwrap();
+    assert!(began.elapsed() >= quick().alive_patience, "{:?}", began.elapsed());
     heir.kill();
+}
+
+#[test]
+fn a_copied_directory_is_refused_while_its_original_runs() {
+    let bucket = Bucket::in_memory();
+    let dir = scratch();
+    let (original, copy) = (dir.path().join("original"), dir.path().join("copy"));
+    let mut model = Model::default();
+    let mut db = open_db(&bucket, &original);
+    db.commit(&mut model, 0b11, 1, 1);
+    db.store.publish(WAIT).unwrap();
+    copy_dir(&original.join("db"), &copy.join("db"));
+    fs::copy(original.join("db.lock"), copy.join("db.lock")).unwrap();
+    let objects = objects_but_hints(&bucket);
+    // Even a copy that gives the original's name: on a cloned machine it has the same host, port and process id.
+    let outcome = open_patiently(&polite(&copy, "owner:1"), &bucket, quick());
+    let Err(StoreError::ReadOnly(message)) = outcome else { panic!("{:?}", outcome.err()) };
+    assert!(message.contains("is a copy") && message.contains("atoll_take_over=ON"), "{message}");
+    assert_eq!(objects_but_hints(&bucket), objects, "the bucket has changed");
+    db.commit(&mut model, 0b11, 2, 2);
+    db.store.wait_shipped(db.store.wal_position(), WAIT).expect("the original owns the database");
+    db.store.close(WAIT).unwrap();
+    // The original has said good-bye: any copy may start, and finds what was written after it was made.
+    let store =
+        open_store(&polite(&copy, "owner:1"), &bucket, quick()).expect("nobody waits after a good-bye");
+    Db::open(store, &copy, true).check(&model, "the copy");
+}
+
+fn objects_but_hints(bucket: &Bucket) -> Vec<String> {
+    let objects = block(bucket.list("", None)).unwrap();
+    objects.into_iter().map(|object| object.key).filter(|key| !key.starts_with("hint/")).collect()
+}
+
+#[test]
+fn a_server_that_fails_to_open_for_hours_takes_one_epoch() {
+    let (bucket, store) = faulty_bucket();
+    let (first, second) = (scratch(), scratch());
+    let mut model = Model::default();
+    let mut db = open_db(&bucket, first.path());
+    db.commit(&mut model, 0b11, 1, 1);
+    db.store.publish(WAIT).unwrap();
+    db.store.close(WAIT).unwrap();
+    let opener = Opener::default();
+    let try_to_open = || {
+        let options = Options { tuning: quick(), opener: opener.clone(), ..Options::default() };
+        open(&polite(second.path(), "heir:1"), bucket.clone(), silent(), options)
+    };
+    // Each try fails one step later, before the claim, within it and behind it, until one succeeds.
+    let mut tries = 0;
+    let heir = loop {
+        for position in tries..tries + 200 {
+            store.hurt(position, Fault::LostRequest);
+        }
+        match try_to_open() {
+            Ok(heir) => break heir,
+            Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "try {tries}: {error}"),
+        }
+        store.heal();
+        tries += 1;
+        assert!(tries < 200, "no try succeeds");
+    };
+    store.heal();
+    assert!(tries > 10, "only {tries} requests until the database was open");
+    assert_eq!(block(newest_epoch(&bucket)).unwrap(), 2, "after {tries} failed tries");
+    Db::open(heir, second.path(), true).check(&model, "the heir");
 }
 
 #[test]

@@ -34,6 +34,24 @@ pub(crate) struct EpochClaim {
     pub(crate) server_id: String,
     /// For people only.
     pub(crate) claimed_ms: u64,
+    pub(crate) home: Home,
+}
+
+/// Where an owner runs: what a copy of its directory or of its machine does not share, see `alive.rs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Home {
+    /// The id of the machine's boot; empty when the machine does not tell.
+    pub(crate) boot: String,
+    /// Device and inode of the lock file that the owner holds.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Home {
+    /// Whether both are surely one lock file of one running machine.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        !self.boot.is_empty() && self == other
+    }
 }
 
 /// The last slot of a closed epoch, in `root/` and in `wal/`.
@@ -175,13 +193,16 @@ impl EpochClaim {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
         let mut frame = FrameWriter::new(KIND_EPOCH, nonce);
         frame.u64(self.epoch).bytes(self.server_id.as_bytes()).u64(self.claimed_ms);
+        frame.bytes(self.home.boot.as_bytes()).u64(self.home.device).u64(self.home.inode);
         frame.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut frame = open(bytes, KIND_EPOCH, "an epoch claim")?;
-        let record = Self { epoch: frame.u64()?, server_id: frame.string()?, claimed_ms: frame.u64()? };
-        frame.finish().map(|()| record)
+        let (epoch, server_id, claimed_ms) = (frame.u64()?, frame.string()?, frame.u64()?);
+        // Claims of the first versions end here.
+        let home = if frame.is_at_end() { Home::default() } else { read_home(&mut frame)? };
+        frame.finish().map(|()| Self { epoch, server_id, claimed_ms, home })
     }
 }
 
@@ -409,6 +430,10 @@ impl WalSlot {
             kind => Err(unexpected(kind, "a WAL chunk")),
         }
     }
+}
+
+fn read_home(frame: &mut FrameReader<'_>) -> Result<Home, FormatError> {
+    Ok(Home { boot: frame.string()?, device: frame.u64()?, inode: frame.u64()? })
 }
 
 fn open<'a>(bytes: &'a [u8], kind: u16, what: &str) -> Result<FrameReader<'a>, FormatError> {

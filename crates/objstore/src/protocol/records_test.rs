@@ -1,7 +1,7 @@
 //! Goal:   every record survives the way to bytes and back, and no damaged bytes are taken for a record.
 //! Method: seeded random records; then every truncation, every single flipped bit and every short tail of each.
 
-use super::codec::{FormatError, Nonce};
+use super::codec::{FormatError, FrameWriter, Nonce};
 use super::names::ManifestCopy;
 use super::records::*;
 use super::test_random::Random;
@@ -66,7 +66,9 @@ fn payload(random: &mut Random) -> Vec<u8> {
 /// Bytes of every kind of record, each already checked to decode to itself, with its decoder.
 type Decoder = fn(&[u8]) -> Result<(), FormatError>;
 fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
-    let epoch = EpochClaim { epoch: random.next(), server_id: text(random), claimed_ms: random.next() };
+    let home = Home { boot: text(random), device: random.next(), inode: random.next() };
+    let (server_id, claimed_ms) = (text(random), random.next());
+    let epoch = EpochClaim { epoch: random.next(), server_id, claimed_ms, home };
     let fence = Fence { by_epoch: random.next(), by_server: text(random).chars().take(30).collect() };
     let (claim, root) = (claim(random), root(random));
     let manifest = ManifestChunk {
@@ -155,6 +157,18 @@ fn lengths_that_lie_under_a_good_checksum_are_refused() {
             let _ = decode(&damaged);
         }
     }
+}
+
+#[test]
+fn a_claim_of_the_first_versions_has_no_home() {
+    let mut frame = FrameWriter::new(1, &NONCE);
+    frame.u64(7).bytes(b"db1:3306:77").u64(1_700_000_000_000);
+    let claim = EpochClaim::decode(&frame.finish()).unwrap();
+    assert_eq!((claim.epoch, claim.server_id.as_str(), &claim.home), (7, "db1:3306:77", &Home::default()));
+    assert!(
+        !claim.home.is_same(&Home::default()),
+        "an unknown home is like no other, not even an unknown one"
+    );
 }
 
 #[test]

@@ -36,8 +36,11 @@ pub(crate) struct Tuning {
     /// After RocksDB has opened, nothing is published or shipped for so long unless somebody waits: it deletes the WALs
     /// it has just replayed, which would otherwise be shipped for nothing.
     pub(crate) settle_after_open: Duration,
+    /// The owner writes its hint and looks for a successor once in so long: 2 requests each 65 s, at most 20 in 10
+    /// minutes.
     pub(crate) alive_interval: Duration,
-    /// How long a newcomer watches the hint of another owner: three of its intervals.
+    /// How long a newcomer watches an owner that shows no sign of life: two intervals and 10 s for slow requests, so
+    /// that one hint may get lost. The server looks each 5 s and has opened before 150 s.
     pub(crate) alive_patience: Duration,
     /// A full file map at least every so many roots: a restore reads at most as many.
     pub(crate) full_map_every: u64,
@@ -60,8 +63,8 @@ impl Default for Tuning {
             chunks_in_flight: 4,
             publish_interval: Duration::from_millis(200),
             settle_after_open: Duration::from_millis(500),
-            alive_interval: Duration::from_secs(2),
-            alive_patience: Duration::from_secs(6),
+            alive_interval: Duration::from_secs(65),
+            alive_patience: Duration::from_secs(140),
             full_map_every: 64,
             manifest_chunks_max: 256,
             roots_kept: 16,
@@ -119,6 +122,7 @@ pub(crate) struct Shared {
     pub(crate) changed: Condvar,
     pub(crate) wake_publisher: Notify,
     pub(crate) wake_shipper: Notify,
+    pub(crate) wake_watch: Notify,
     /// Signalled when `shipped` moves, for the publisher's gate.
     pub(crate) shipped: Notify,
     /// The last published slot of this epoch; 0 before the first root.
@@ -179,6 +183,7 @@ impl Shared {
             changed: Condvar::new(),
             wake_publisher: Notify::new(),
             wake_shipper: Notify::new(),
+            wake_watch: Notify::new(),
             shipped: Notify::new(),
             slot: AtomicU64::new(0),
             reported: Mutex::new(None),
@@ -273,6 +278,7 @@ impl Shared {
     pub(crate) fn wake_all(&self) {
         self.wake_publisher.notify_one();
         self.wake_shipper.notify_one();
+        self.wake_watch.notify_one();
         self.shipped.notify_waiters();
         self.changed.notify_all();
     }

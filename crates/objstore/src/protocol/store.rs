@@ -5,19 +5,18 @@
 //!
 //! Threads: every method may be called from any thread that is not one of a tokio runtime.
 
-use super::open::{self, Options};
+use super::opener::Opener;
 use super::publisher::Publisher;
 use super::records::{Alive, RootId, RootSlot};
 use super::shared::{Shared, State};
 use super::slots::read_root_slot;
 use super::trim::Trimmer;
 use super::{alive, shipper};
-use crate::client;
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
 use crate::log::LogFn;
-use crate::stats::{Stats, read};
+use crate::stats::read;
 use parking_lot::Mutex;
 use std::fs::File;
 use std::sync::Arc;
@@ -73,10 +72,10 @@ pub struct StoreStats {
 impl Store {
     /// Connects to the bucket of `config`, claims the database, restores the local directory when it is absent.
     ///
+    /// One try; see [`Opener`] for a start that may have to wait for another owner.
     /// Errors: `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h says.
     pub fn open(config: &StoreConfig, log: LogFn) -> Result<Arc<Self>> {
-        let bucket = client::connect(config, Arc::new(Stats::default()))?;
-        open::open(config, bucket, log, Options::default())
+        Opener::default().open(config, log)
     }
 
     pub(crate) fn start(shared: Arc<Shared>, runtime: Runtime, lock: File, was_restored: bool) -> Arc<Self> {
@@ -419,19 +418,35 @@ fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
     Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed }
 }
 
+/// A hint that could not be written is tried again after so long, then after twice that, and so on: a newcomer must see
+/// one before its patience ends.
+const HINT_RETRY_DELAY: Duration = Duration::from_secs(5);
+
 /// Shows that this owner lives, and notices a fence even when nothing is written.
+///
+/// Requests: one GET and one PUT per `alive_interval`.
 async fn watch(shared: Arc<Shared>) {
-    let mut counter = 0;
+    let interval = shared.tuning.alive_interval;
+    let (mut counter, mut delay) = (0, interval);
+    let mut next = tokio::time::Instant::now() + interval;
     while !shared.is_ending() {
-        tokio::time::sleep(shared.tuning.alive_interval).await;
+        // Woken early for other reasons than the end, too.
+        if tokio::time::timeout_at(next, shared.wake_watch.notified()).await.is_ok() {
+            continue;
+        }
         counter += 1;
         notice_fence(&shared).await;
         if shared.is_ending() {
             return;
         }
-        if let Err(error) = alive::show(&shared.bucket, &hint(&shared, counter, false)).await {
-            shared.report("writing the liveness hint", &error);
-        }
+        delay = match alive::show(&shared.bucket, &hint(&shared, counter, false)).await {
+            Ok(()) => interval,
+            Err(error) => {
+                shared.report("writing the liveness hint", &error);
+                if delay == interval { HINT_RETRY_DELAY } else { delay * 2 }.min(interval)
+            }
+        };
+        next = tokio::time::Instant::now() + delay;
     }
 }
 

@@ -5,6 +5,7 @@
 //! family's former file. Files look like RocksDB's by name only.
 
 use super::open::{Options, open};
+use super::opener::Opener;
 use super::shared::Tuning;
 use super::store::Store;
 use crate::bucket::Bucket;
@@ -54,6 +55,20 @@ pub(crate) fn config(dir: &Path, server: &str, durability: Durability) -> StoreC
 
 pub(crate) fn open_store(config: &StoreConfig, bucket: &Bucket, tuning: Tuning) -> Result<Arc<Store>> {
     open(config, bucket.clone(), silent(), Options { tuning, ..Options::default() })
+}
+
+/// Tries to open until that no longer waits for another owner.
+pub(crate) fn open_patiently(config: &StoreConfig, bucket: &Bucket, tuning: Tuning) -> Result<Arc<Store>> {
+    let opener = Opener::default();
+    loop {
+        let options = Options { tuning: tuning.clone(), opener: opener.clone(), ..Options::default() };
+        let outcome = open(config, bucket.clone(), silent(), options);
+        if opener.waits().is_zero() {
+            return outcome;
+        }
+        assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{:?}", outcome.err());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A directory for one test; in memory where the machine has that, because every publish syncs files.
