@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use std::future::Future;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,10 @@ use std::time::{Duration, SystemTime};
 
 /// What a GET of unknown size may be: the biggest objects read whole are MANIFEST and WAL chunks.
 const WHOLE_BYTES: u64 = 8 << 20;
-/// A listing of 100,000 objects in 100 pages.
-const LISTING_BYTES: u64 = 30 << 20;
+/// One page of a listing: 1000 keys of about 300 bytes each.
+const PAGE_BYTES: u64 = 300 << 10;
+/// Keys in a page, by S3's definition.
+const PAGE_KEYS: usize = 1000;
 
 /// How a create-only PUT ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Parts {
 pub struct Bucket {
     pub(crate) parts: Arc<Parts>,
     pub(crate) policy: RetryPolicy,
+    /// What the first attempt at a slot may take; None: as every other request.
+    slot_timeout: Option<Duration>,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -84,7 +88,7 @@ impl Bucket {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
         let policy = parts.policy.clone();
-        Self { parts: Arc::new(parts), policy }
+        Self { parts: Arc::new(parts), policy, slot_timeout: None }
     }
 
     /// A bucket in memory, for tests.
@@ -103,7 +107,14 @@ impl Bucket {
 
     /// The same bucket with other bounds for its requests.
     pub fn with_policy(&self, policy: RetryPolicy) -> Self {
-        Self { parts: Arc::clone(&self.parts), policy }
+        Self { parts: Arc::clone(&self.parts), policy, slot_timeout: self.slot_timeout }
+    }
+
+    /// The same bucket for slots that commits wait for: the first attempt at a slot may take `timeout` (and a second per
+    /// MiB), each further one twice as long, up to the bound of all requests. So one request that never answers costs
+    /// little, and a slow line is still given its time.
+    pub fn with_slot_timeout(&self, timeout: Duration) -> Self {
+        Self { slot_timeout: Some(timeout), ..self.clone() }
     }
 
     /// The bounds of this handle's requests.
@@ -136,11 +147,14 @@ impl Bucket {
     /// Errors: `NotFound`; `Unavailable` after the last attempt.
     /// Requests: one GET per attempt.
     pub async fn get(&self, key: &str) -> Result<Bytes> {
+        self.get_about(key, WHOLE_BYTES).await
+    }
+
+    /// As `get`, for an object of about `bytes`: the time allowed depends on it.
+    async fn get_about(&self, key: &str, bytes: u64) -> Result<Bytes> {
         let path = self.path(key)?;
-        self.repeat("reading", key, &self.parts.stats.requests_get, WHOLE_BYTES, || {
-            self.get_once(&path, None)
-        })
-        .await
+        self.repeat("reading", key, &self.parts.stats.requests_get, bytes, || self.get_once(&path, None))
+            .await
     }
 
     /// Reads `range` of an object; fewer bytes than asked is an error.
@@ -196,27 +210,65 @@ impl Bucket {
 
     /// All objects whose key starts with the folder `prefix`, in order of their keys.
     ///
-    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key and is
-    /// exclusive. Requests: one LIST per 1000 objects.
+    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key and is exclusive.
+    /// The bounds of the policy hold for each page, and a page that fails is asked for again, not those before it: so
+    /// a listing of any length ends while the bucket answers at all.
+    ///
+    /// Errors: as `get`; no objects is not an error.
+    /// Requests: one LIST per 1000 objects, and one per page that failed.
     pub async fn list(&self, prefix: &str, start_after: Option<&str>) -> Result<Vec<ObjectInfo>> {
         let folder = self.path(prefix.trim_end_matches('/'))?;
-        let after = start_after.map(|key| self.path(key)).transpose()?;
-        let metas = self
-            .repeat("listing", prefix, &self.parts.stats.requests_list, LISTING_BYTES, || async {
-                let folder = (!folder.as_ref().is_empty()).then_some(&folder);
-                let stream = match &after {
-                    Some(after) => self.parts.store.list_with_offset(folder, after),
-                    None => self.parts.store.list(folder),
-                };
-                stream.try_collect::<Vec<_>>().await.map_err(|e| Failure::new(&e))
-            })
-            .await
-            .or_else(|e| if e.is_not_found() { Ok(Vec::new()) } else { Err(e) })?;
-        let more_pages = metas.len().saturating_sub(1) / 1000;
-        add(&self.parts.stats.requests_list, more_pages as u64);
+        let start = start_after.map(|key| self.path(key)).transpose()?;
+        let mut metas: Vec<ObjectMeta> = Vec::new();
+        let mut attempt = 0;
+        loop {
+            let known = metas.len();
+            let after = metas.last().map(|meta| meta.location.clone()).or_else(|| start.clone());
+            let Err(failure) = self.list_pages(&folder, after.as_ref(), &mut metas).await else { break };
+            attempt = if metas.len() > known { 1 } else { attempt + 1 };
+            if failure.class == Class::NotFound && metas.is_empty() {
+                let error = self.give_up(failure, "listing", prefix, attempt);
+                return if error.is_not_found() { Ok(Vec::new()) } else { Err(error) };
+            }
+            if failure.class != Class::Transient || !self.policy.allows_another(attempt) {
+                return Err(self.give_up(failure, "listing", prefix, attempt));
+            }
+            if self.is_directory() {
+                // A directory lists its files in no order, so there is nothing to go on from.
+                metas.clear();
+            }
+            self.pause(attempt).await;
+        }
         let mut infos = metas.iter().map(|m| self.info(m)).collect::<Result<Vec<_>>>()?;
         infos.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         Ok(infos)
+    }
+
+    /// Adds the objects behind `after` to `metas`, as far as it gets. The store asks for a page when it has given the
+    /// last key of the one before, so a bound for each key is a bound for each page.
+    async fn list_pages(
+        &self,
+        folder: &ObjectPath,
+        after: Option<&ObjectPath>,
+        metas: &mut Vec<ObjectMeta>,
+    ) -> Attempt<()> {
+        let folder = (!folder.as_ref().is_empty()).then_some(folder);
+        let mut keys = match after {
+            Some(after) => self.parts.store.list_with_offset(folder, after),
+            None => self.parts.store.list(folder),
+        };
+        let mut count = 0;
+        add(&self.parts.stats.requests_list, 1);
+        while let Some(meta) =
+            self.in_time(PAGE_BYTES, async { keys.try_next().await.map_err(|e| Failure::new(&e)) }).await?
+        {
+            if count > 0 && count % PAGE_KEYS == 0 {
+                add(&self.parts.stats.requests_list, 1);
+            }
+            count += 1;
+            metas.push(meta);
+        }
+        Ok(())
     }
 
     /// Deletes an object; an absent one is fine.
@@ -246,14 +298,15 @@ impl Bucket {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let failure = match self.create_once(&path, &bytes).await {
+            let bounded = self.for_slot(attempt);
+            let failure = match bounded.create_once(&path, &bytes).await {
                 Ok(()) => return Ok(SlotOutcome::Mine),
                 Err(failure) => failure,
             };
             if !matches!(failure.class, Class::Exists | Class::Transient) {
                 return Err(self.give_up(failure, "creating", key, attempt));
             }
-            match self.read_slot(key, &bytes, nonce).await {
+            match bounded.read_slot(key, &bytes, nonce).await {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {} // Not there: our PUT was not applied (yet). The same bytes again.
                 Err(error) if !self.policy.allows_another(attempt) => return Err(error),
@@ -373,6 +426,15 @@ impl Bucket {
         Ok(bytes)
     }
 
+    /// This bucket with the bounds of attempt `attempt` at a slot, counted from 1. With a timeout of its own a read is tried
+    /// once only: the loop around it repeats both.
+    fn for_slot(&self, attempt: u32) -> Self {
+        let Some(first) = self.slot_timeout else { return self.clone() };
+        let doubled = first.saturating_mul(1 << (attempt - 1).min(16));
+        let request_timeout = doubled.min(self.policy.request_timeout);
+        self.with_policy(RetryPolicy { request_timeout, attempts_max: 1, ..self.policy.clone() })
+    }
+
     async fn create_once(&self, path: &ObjectPath, bytes: &Bytes) -> Attempt<()> {
         add(&self.parts.stats.requests_put, 1);
         let put = async {
@@ -390,7 +452,7 @@ impl Bucket {
     async fn read_slot(&self, key: &str, mine: &Bytes, nonce: &[u8; 16]) -> Result<Option<SlotOutcome>> {
         let mut seen: Option<Bytes> = None;
         for _ in 0..4 {
-            let body = match self.get(key).await {
+            let body = match self.get_about(key, mine.len() as u64).await {
                 Ok(body) if body == *mine => return Ok(Some(SlotOutcome::Mine)),
                 Ok(body) => body,
                 Err(error) if error.is_not_found() => return Ok(None),
@@ -421,7 +483,7 @@ impl Bucket {
         tokio::time::sleep(self.policy.delay(attempt)).await;
     }
 
-    fn info(&self, meta: &object_store::ObjectMeta) -> Result<ObjectInfo> {
+    fn info(&self, meta: &ObjectMeta) -> Result<ObjectInfo> {
         let full = meta.location.as_ref();
         let key = match self.parts.prefix.as_str() {
             "" => Some(full),

@@ -287,3 +287,50 @@ fn overwriting_bucket() -> Bucket {
         policy: RetryPolicy { delay_min: Duration::from_millis(1), ..RetryPolicy::default() },
     })
 }
+
+/// A bucket with `count` objects in `wal/`, listed in pages of ten, whose requests may take 100 ms.
+async fn long_listing(count: usize) -> (Bucket, Arc<crate::stuck::StuckStore>) {
+    let (bucket, store) = crate::stuck::stuck_bucket(10, Duration::from_millis(100));
+    for number in 0..count {
+        let key = format!("wal/{number:020}");
+        bucket.put_unconditional(&key, Bytes::from_static(b"x"), PutOptions::default()).await.unwrap();
+    }
+    (bucket, store)
+}
+
+#[tokio::test]
+async fn a_page_that_hangs_or_fails_is_asked_for_again_and_no_other() {
+    use crate::stuck::{Hurt, Verb};
+    for hurt in [Hurt::Hangs, Hurt::Fails] {
+        for page in 0..6 {
+            let (bucket, store) = long_listing(55).await;
+            store.hurt(Verb::List, "wal", page, 2, hurt);
+            let keys: Vec<String> =
+                bucket.list("wal", None).await.unwrap().into_iter().map(|o| o.key).collect();
+            let expected: Vec<String> = (0..55).map(|number| format!("wal/{number:020}")).collect();
+            assert_eq!(keys, expected, "{hurt:?} at page {page}");
+            assert_eq!(store.seen(Verb::List, "wal"), 6 + 2, "{hurt:?} at page {page}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_listing_with_more_faults_than_attempts_ends_while_pages_arrive() {
+    use crate::stuck::{Hurt, Verb};
+    let (bucket, store) = long_listing(95).await;
+    for page in 0..10 {
+        // One page arrives, one request hangs, and so on: ten hang, where one page may hang four times.
+        store.hurt(Verb::List, "wal", u32::from(page > 0), 1, Hurt::Hangs);
+    }
+    assert_eq!(bucket.list("wal", None).await.unwrap().len(), 95);
+    assert_eq!(store.seen(Verb::List, "wal"), 10 + 10);
+}
+
+#[tokio::test]
+async fn a_page_that_never_comes_ends_the_listing_with_an_error() {
+    use crate::stuck::{Hurt, Verb};
+    let (bucket, store) = long_listing(30).await;
+    store.hurt(Verb::List, "wal", 1, u32::MAX, Hurt::Hangs);
+    let error = bucket.list("wal", None).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unavailable(text) if text.contains("listing wal")), "{error}");
+}

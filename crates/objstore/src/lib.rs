@@ -24,6 +24,8 @@ pub mod log;
 pub mod protocol;
 pub mod retry;
 pub mod stats;
+#[cfg(test)]
+mod stuck;
 mod upload;
 
 pub use bucket::{Bucket, SlotOutcome};

@@ -169,7 +169,9 @@ async fn record_before_fence(bucket: &Bucket, epoch: u64) -> Result<Option<RootS
 /// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.
 async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let epoch = root.id.epoch;
-    let objects = bucket.list(&names::wal_dir(epoch), None).await?;
+    // Chunks below the first needed one may still be there, by the hundred thousand: their deletion lags behind.
+    let before = root.wal_first_chunk.checked_sub(1).map(|chunk| names::wal_chunk(epoch, chunk));
+    let objects = bucket.list(&names::wal_dir(epoch), before.as_deref()).await?;
     let sizes: BTreeMap<u64, u64> =
         objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
     let mut next = root.wal_first_chunk;

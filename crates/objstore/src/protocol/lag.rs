@@ -165,6 +165,11 @@ impl CommitPath {
             && self.lag().as_millis() <= u128::from(self.lag_ms_max.load(SeqCst))
     }
 
+    /// How far the bucket may stay behind in time.
+    pub(crate) fn lag_max(&self) -> Duration {
+        Duration::from_millis(u64::from(self.lag_ms_max.load(SeqCst)))
+    }
+
     pub(crate) fn durability(&self) -> Durability {
         Durability::from_number(self.durability.load(SeqCst)).unwrap_or_default()
     }

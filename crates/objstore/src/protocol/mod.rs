@@ -49,6 +49,8 @@ pub use store::{Store, StoreStats};
 #[cfg(test)]
 mod age_test;
 #[cfg(test)]
+mod bounded_test;
+#[cfg(test)]
 mod fencing_test;
 #[cfg(test)]
 mod fsck_test;

@@ -380,7 +380,7 @@ impl Publisher {
     async fn settle(&self, key: &str, bytes: &Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
         let report = |error: &StoreError| self.shared.report("publishing to the bucket", error);
         loop {
-            match settle(&self.shared.bucket, key, bytes, nonce, report).await {
+            match settle(&self.shared.slots(), key, bytes, nonce, report).await {
                 Err(error) if !self.shared.is_ending() => report(&error),
                 outcome => return outcome,
             }

@@ -25,11 +25,18 @@ use tokio::sync::Notify;
 /// Intervals and sizes; tests shorten them.
 #[derive(Debug, Clone)]
 pub(crate) struct Tuning {
-    /// A chunk is cut at least this often while there is something to ship: 4 PUT/s at 250 ms, 10 at 100 ms.
+    /// The shortest time between two chunks that nobody waits for.
     pub(crate) ship_interval: Duration,
+    /// With durability `async`, a chunk is cut this many times per lag limit: with 4 and the limit of 2 s, every 500 ms.
+    /// The rest of the limit is for the request, and for its repetition.
+    pub(crate) ships_per_lag: u32,
     /// More than this is shipped without waiting for the interval.
     pub(crate) ship_bytes: u64,
+    /// A chunk may take a second per MiB before it is repeated, so big ones would make a stuck request expensive.
     pub(crate) chunk_bytes_max: u64,
+    /// The first attempt at a slot may take half of the lag limit, but not less than this: slow answers of a healthy bucket
+    /// are not repeated.
+    pub(crate) slot_timeout_min: Duration,
     pub(crate) chunks_in_flight: usize,
     /// At most one publish per interval unless somebody waits: 5 per second.
     pub(crate) publish_interval: Duration,
@@ -58,8 +65,10 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             ship_interval: Duration::from_millis(100),
+            ships_per_lag: 4,
             ship_bytes: 256 << 10,
-            chunk_bytes_max: 4 << 20,
+            chunk_bytes_max: 2 << 20,
+            slot_timeout_min: Duration::from_millis(500),
             chunks_in_flight: 4,
             publish_interval: Duration::from_millis(200),
             settle_after_open: Duration::from_millis(500),
@@ -188,6 +197,12 @@ impl Shared {
             slot: AtomicU64::new(0),
             reported: Mutex::new(None),
         }
+    }
+
+    /// The bucket with bounds for slots that commits wait for: a request that gets stuck is repeated while the lag limit
+    /// still has room for it.
+    pub(crate) fn slots(&self) -> Bucket {
+        self.bucket.with_slot_timeout((self.path.lag_max() / 2).max(self.tuning.slot_timeout_min))
     }
 
     /// The state, with the appends that were counted without the lock.

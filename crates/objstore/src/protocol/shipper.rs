@@ -11,7 +11,7 @@ use super::codec::Nonce;
 use super::local::{random_nonce, read_wal_range, wal_path};
 use super::names;
 use super::records::{WalChunk, WalSlot};
-use super::shared::Shared;
+use super::shared::{Shared, Tuning};
 use super::slots::{decode_wal_slot, settle};
 use super::wal_table::{Cut, Placed};
 use crate::bucket::SlotOutcome;
@@ -61,8 +61,18 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         tokio::select! {
             Some(number) = in_flight.next(), if !in_flight.is_empty() => arrived(&shared, number),
             () = shared.wake_shipper.notified() => {}
-            () = tokio::time::sleep(shared.tuning.ship_interval) => {}
+            () = tokio::time::sleep(interval(&shared)) => {}
         }
+    }
+}
+
+/// The time between two chunks that nobody waits for: with `async` a part of the lag that was promised, because every chunk
+/// is a request that somebody pays for.
+fn interval(shared: &Shared) -> Duration {
+    let Tuning { ship_interval, ships_per_lag, .. } = shared.tuning;
+    match shared.path.durability() {
+        Durability::Async => (shared.path.lag_max() / ships_per_lag.max(1)).max(ship_interval),
+        Durability::Local | Durability::Sync => ship_interval,
     }
 }
 
@@ -71,8 +81,8 @@ fn is_due(shared: &Shared, last_cut: Instant) -> bool {
     let mut state = shared.lock();
     state.wal.mark(Instant::now());
     let is_wanted = state.ship_wanted > state.wal.shipped();
-    let is_time = state.wal.uncut_bytes() > shared.tuning.ship_bytes
-        || last_cut.elapsed() >= shared.tuning.ship_interval;
+    let is_time =
+        state.wal.uncut_bytes() > shared.tuning.ship_bytes || last_cut.elapsed() >= interval(shared);
     state.current.is_some() && (is_wanted || (is_time && state.is_open_for(shared.tuning.settle_after_open)))
 }
 
@@ -172,7 +182,7 @@ fn encode(shared: &Shared, cut: &Cut, placed: Placed, bytes: Vec<u8>) -> Result<
 async fn send(shared: &Arc<Shared>, chunk: Chunk) -> Option<u64> {
     let report = |error: &StoreError| shared.report("shipping the WAL", error);
     loop {
-        match settle(&shared.bucket, &chunk.key, &chunk.bytes, &chunk.nonce, report).await {
+        match settle(&shared.slots(), &chunk.key, &chunk.bytes, &chunk.nonce, report).await {
             Ok(SlotOutcome::Mine) => return Some(chunk.number),
             Ok(SlotOutcome::Lost(bytes)) => {
                 match decode_wal_slot(&chunk.key, &bytes, shared.epoch, chunk.number) {

@@ -28,6 +28,7 @@ pub(crate) const FAMILIES: u64 = 2;
 pub(crate) fn quick() -> Tuning {
     Tuning {
         ship_interval: Duration::from_millis(2),
+        ships_per_lag: u32::MAX,
         ship_bytes: 200,
         chunk_bytes_max: 100,
         publish_interval: Duration::from_millis(3),
