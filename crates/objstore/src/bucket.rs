@@ -1,4 +1,4 @@
-//! Requests to the bucket: the only file that sends them.
+//! Requests to the bucket: the only file that sends them, but for listings (listing.rs).
 //!
 //! Keys are relative to the prefix of one database. Every attempt is counted in [`Stats`], bounded by
 //! [`RetryPolicy::request_timeout`], and repeated with back-off when that can help. All requests are
@@ -13,7 +13,6 @@ use crate::failure::{Class, Failure};
 use crate::retry::RetryPolicy;
 use crate::stats::{Stats, add};
 use bytes::Bytes;
-use futures_util::TryStreamExt;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
@@ -26,11 +25,6 @@ use std::time::{Duration, SystemTime};
 
 /// What a GET of unknown size may be: the biggest objects read whole are MANIFEST and WAL chunks.
 const WHOLE_BYTES: u64 = 8 << 20;
-/// One page of a listing: 1000 keys of about 300 bytes each.
-const PAGE_BYTES: u64 = 300 << 10;
-/// Keys in a page, by S3's definition.
-const PAGE_KEYS: usize = 1000;
-
 /// How a create-only PUT ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotOutcome {
@@ -206,69 +200,6 @@ impl Bucket {
             })
             .await?;
         self.info(&meta)
-    }
-
-    /// All objects whose key starts with the folder `prefix`, in order of their keys.
-    ///
-    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key and is exclusive.
-    /// The bounds of the policy hold for each page, and a page that fails is asked for again, not those before it: so
-    /// a listing of any length ends while the bucket answers at all.
-    ///
-    /// Errors: as `get`; no objects is not an error.
-    /// Requests: one LIST per 1000 objects, and one per page that failed.
-    pub async fn list(&self, prefix: &str, start_after: Option<&str>) -> Result<Vec<ObjectInfo>> {
-        let folder = self.path(prefix.trim_end_matches('/'))?;
-        let start = start_after.map(|key| self.path(key)).transpose()?;
-        let mut metas: Vec<ObjectMeta> = Vec::new();
-        let mut attempt = 0;
-        loop {
-            let known = metas.len();
-            let after = metas.last().map(|meta| meta.location.clone()).or_else(|| start.clone());
-            let Err(failure) = self.list_pages(&folder, after.as_ref(), &mut metas).await else { break };
-            attempt = if metas.len() > known { 1 } else { attempt + 1 };
-            if failure.class == Class::NotFound && metas.is_empty() {
-                let error = self.give_up(failure, "listing", prefix, attempt);
-                return if error.is_not_found() { Ok(Vec::new()) } else { Err(error) };
-            }
-            if failure.class != Class::Transient || !self.policy.allows_another(attempt) {
-                return Err(self.give_up(failure, "listing", prefix, attempt));
-            }
-            if self.is_directory() {
-                // A directory lists its files in no order, so there is nothing to go on from.
-                metas.clear();
-            }
-            self.pause(attempt).await;
-        }
-        let mut infos = metas.iter().map(|m| self.info(m)).collect::<Result<Vec<_>>>()?;
-        infos.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        Ok(infos)
-    }
-
-    /// Adds the objects behind `after` to `metas`, as far as it gets. The store asks for a page when it has given the
-    /// last key of the one before, so a bound for each key is a bound for each page.
-    async fn list_pages(
-        &self,
-        folder: &ObjectPath,
-        after: Option<&ObjectPath>,
-        metas: &mut Vec<ObjectMeta>,
-    ) -> Attempt<()> {
-        let folder = (!folder.as_ref().is_empty()).then_some(folder);
-        let mut keys = match after {
-            Some(after) => self.parts.store.list_with_offset(folder, after),
-            None => self.parts.store.list(folder),
-        };
-        let mut count = 0;
-        add(&self.parts.stats.requests_list, 1);
-        while let Some(meta) =
-            self.in_time(PAGE_BYTES, async { keys.try_next().await.map_err(|e| Failure::new(&e)) }).await?
-        {
-            if count > 0 && count % PAGE_KEYS == 0 {
-                add(&self.parts.stats.requests_list, 1);
-            }
-            count += 1;
-            metas.push(meta);
-        }
-        Ok(())
     }
 
     /// Deletes an object; an absent one is fine.
@@ -470,7 +401,11 @@ impl Bucket {
         )))
     }
 
-    async fn in_time<T>(&self, bytes: u64, attempt: impl Future<Output = Attempt<T>>) -> Attempt<T> {
+    pub(crate) async fn in_time<T>(
+        &self,
+        bytes: u64,
+        attempt: impl Future<Output = Attempt<T>>,
+    ) -> Attempt<T> {
         let bound = self.policy.timeout_for(bytes);
         match tokio::time::timeout(bound, attempt).await {
             Ok(outcome) => outcome,
@@ -478,12 +413,12 @@ impl Bucket {
         }
     }
 
-    async fn pause(&self, attempt: u32) {
+    pub(crate) async fn pause(&self, attempt: u32) {
         add(&self.parts.stats.request_retries, 1);
         tokio::time::sleep(self.policy.delay(attempt)).await;
     }
 
-    fn info(&self, meta: &ObjectMeta) -> Result<ObjectInfo> {
+    pub(crate) fn info(&self, meta: &ObjectMeta) -> Result<ObjectInfo> {
         let full = meta.location.as_ref();
         let key = match self.parts.prefix.as_str() {
             "" => Some(full),

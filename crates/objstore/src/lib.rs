@@ -20,6 +20,7 @@ mod failure;
 pub mod fault;
 pub mod files;
 mod http;
+mod listing;
 pub mod log;
 pub mod protocol;
 pub mod retry;

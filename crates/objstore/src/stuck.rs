@@ -100,6 +100,13 @@ impl StuckStore {
         self.plan.seen.lock().clear();
     }
 
+    /// Puts other bytes in the place of an object, whose full name is `name`.
+    pub(crate) fn replace(&self, name: &str, bytes: Vec<u8>) {
+        let path = Path::from(name);
+        let put = self.inner.put_opts(&path, bytes.into(), PutOptions::default());
+        futures_util::FutureExt::now_or_never(put).unwrap().unwrap();
+    }
+
     fn pages(
         &self,
         keys: BoxStream<'static, Result<ObjectMeta>>,

@@ -169,12 +169,13 @@ async fn record_before_fence(bucket: &Bucket, epoch: u64) -> Result<Option<RootS
 /// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.
 async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let epoch = root.id.epoch;
-    // Chunks below the first needed one may still be there, by the hundred thousand: their deletion lags behind.
-    let before = root.wal_first_chunk.checked_sub(1).map(|chunk| names::wal_chunk(epoch, chunk));
+    // Chunks below the first that is read by itself may still be there in great number: their deletion lags behind.
+    let first = root.wal_loose_first();
+    let before = first.checked_sub(1).map(|chunk| names::wal_chunk(epoch, chunk));
     let objects = bucket.list(&names::wal_dir(epoch), before.as_deref()).await?;
     let sizes: BTreeMap<u64, u64> =
         objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
-    let mut next = root.wal_first_chunk;
+    let mut next = first;
     // A chunk of exactly a fence's size may be one: only reading tells.
     while let Some(size) = sizes.get(&next) {
         if *size == FENCE_BYTES && is_wal_fence(bucket, epoch, next).await? {

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! 0   4  magic "ATLR"
-//! 4   2  format version, 1
+//! 4   2  format version: 1, or 2 = the body ends with an extension area
 //! 6   2  kind of the record
 //! 8   4  length of the body in bytes
 //! 12 16  nonce: who wrote this object, so that a writer recognises its own bytes
@@ -16,13 +16,20 @@
 //!
 //! C1: a frame is accepted only when every byte of it is accounted for: no truncation, no tail, no flipped bit.
 //! C2: a record of an unknown version or kind is refused, never guessed.
+//! C3: a reader that meets a field of an extension area that it does not know ignores it when its tag is below
+//!     [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So a writer decides which old readers may go on.
 
 use crate::crc::crc32c;
+use std::collections::BTreeMap;
 
 /// Bytes of a frame around its body: 28 in front and the checksum behind.
 pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
-/// The record format written by this version, and the only one it reads.
+/// The format of records without an extension area.
 pub(crate) const RECORD_FORMAT: u16 = 1;
+/// The format of records with one; the newest that this version reads.
+pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
+/// Fields with this tag or a higher one must be understood by whoever reads the record (C3).
+pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
 const MAGIC: [u8; 4] = *b"ATLR";
 const HEADER_BYTES: usize = 28;
 
@@ -51,10 +58,20 @@ pub(crate) struct FrameWriter {
 }
 
 impl FrameWriter {
+    /// A record without an extension area.
     pub(crate) fn new(kind: u16, nonce: &Nonce) -> Self {
-        let mut bytes = Vec::with_capacity(128);
+        Self::with_format(RECORD_FORMAT, kind, nonce, 128)
+    }
+
+    /// A record that ends with [`Self::extension`]; its body has about `body_bytes`.
+    pub(crate) fn extensible(kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
+        Self::with_format(EXTENSIBLE_FORMAT, kind, nonce, body_bytes)
+    }
+
+    fn with_format(format: u16, kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
+        let mut bytes = Vec::with_capacity(body_bytes + FRAME_OVERHEAD_BYTES);
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&RECORD_FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&format.to_le_bytes());
         bytes.extend_from_slice(&kind.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(nonce);
@@ -87,6 +104,16 @@ impl FrameWriter {
         self.u32(value.len() as u32).raw(value)
     }
 
+    /// The extension area: the last thing in the body of a record of format 2. `fields` are in ascending order of their
+    /// tags; see C3 for the choice of a tag.
+    pub(crate) fn extension(&mut self, fields: &[(u16, Vec<u8>)]) -> &mut Self {
+        self.u32(fields.len() as u32);
+        for (tag, value) in fields {
+            self.raw(&tag.to_le_bytes()).bytes(value);
+        }
+        self
+    }
+
     /// Closes the frame: fills in the length, appends the checksum.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let body_bytes = (self.bytes.len() - HEADER_BYTES) as u32;
@@ -104,6 +131,8 @@ pub(crate) struct FrameReader<'a> {
     at: usize,
     end: usize,
     kind: u16,
+    /// The record has an extension area that has not been read.
+    has_extension: bool,
 }
 
 impl<'a> FrameReader<'a> {
@@ -121,9 +150,11 @@ impl<'a> FrameReader<'a> {
         let found = crc32c(&frame[..end]);
         let version = u16::from_le_bytes([frame[4], frame[5]]);
         // The version is looked at first: a later format may checksum differently.
-        if version != RECORD_FORMAT {
-            let what =
-                format!("record format {version} is not known to this version, which reads {RECORD_FORMAT}");
+        if !(RECORD_FORMAT..=EXTENSIBLE_FORMAT).contains(&version) {
+            let what = format!(
+                "record format {version} is not known to this version, which reads {RECORD_FORMAT} and \
+                 {EXTENSIBLE_FORMAT}"
+            );
             return Err(FormatError::new(what, 4));
         }
         if stored != found {
@@ -135,7 +166,7 @@ impl<'a> FrameReader<'a> {
             return Err(FormatError::new("the length field does not match the object", 8));
         }
         let kind = u16::from_le_bytes([frame[6], frame[7]]);
-        Ok(Self { frame, at: HEADER_BYTES, end, kind })
+        Ok(Self { frame, at: HEADER_BYTES, end, kind, has_extension: version == EXTENSIBLE_FORMAT })
     }
 
     pub(crate) fn kind(&self) -> u16 {
@@ -192,8 +223,42 @@ impl<'a> FrameReader<'a> {
         self.at == self.end
     }
 
+    /// The extension area by tag; empty for a record of format 1. Fields that are neither in `known` nor required are left
+    /// out (C3).
+    pub(crate) fn extension(&mut self, known: &[u16]) -> Result<BTreeMap<u16, &'a [u8]>, FormatError> {
+        let mut fields = BTreeMap::new();
+        if !std::mem::take(&mut self.has_extension) {
+            return Ok(fields);
+        }
+        let mut before = None;
+        for _ in 0..self.count(6)? {
+            let at = self.at;
+            let tag = self.raw(2)?;
+            let tag = u16::from_le_bytes([tag[0], tag[1]]);
+            let value = self.bytes()?;
+            if before >= Some(tag) {
+                return Err(FormatError::new("the fields of the extension area are out of order", at));
+            }
+            before = Some(tag);
+            if known.contains(&tag) {
+                fields.insert(tag, value);
+            } else if tag >= TAG_REQUIRED_MIN {
+                let what = format!(
+                    "a newer version wrote field {tag:#06x}, without which the record cannot be understood; this \
+                     version does not know it: use one that does"
+                );
+                return Err(FormatError::new(what, at));
+            }
+        }
+        Ok(fields)
+    }
+
     /// Ends the reading; bytes left over are an error (C1).
     pub(crate) fn finish(self) -> Result<(), FormatError> {
+        if self.has_extension {
+            let what = format!("record format {EXTENSIBLE_FORMAT} is not known for kind {}", self.kind);
+            return Err(FormatError::new(what, 4));
+        }
         if self.at != self.end {
             return Err(FormatError::new("bytes are left over behind the last field", self.at));
         }

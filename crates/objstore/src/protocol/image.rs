@@ -6,7 +6,8 @@
 use super::local::{check_file_key, damaged_object};
 use super::names;
 use super::records::{FileMap, ManifestChunk, Root, RootId, RootSlot, WalChunk, WalSlot};
-use super::slots::{decode_wal_slot, read_record, read_root_slot};
+use super::slots::{decode_wal_slot, read_record, read_root_slot, read_sized_record};
+use super::wal_record::{MergedChunks, WalRun};
 use crate::bucket::Bucket;
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
@@ -15,6 +16,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 /// GETs in flight while reading many small objects.
 const PARALLEL_GETS: usize = 32;
+/// GETs in flight while reading merged objects, each of which is held in memory whole: 128 MiB.
+const PARALLEL_RUNS: usize = 2;
 
 /// A root with its complete file map.
 #[derive(Debug, Clone)]
@@ -25,7 +28,7 @@ pub(crate) struct Image {
 
 /// Reads root `id` and the records its file map is spread over.
 ///
-/// Requests: one GET per root since the last full map, at most 64.
+/// Requests: one GET per root since the last full map, at most 24.
 pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     let root = read_root(bucket, id).await?;
     let epoch = id.epoch;
@@ -140,45 +143,142 @@ fn append_manifest(
 /// `end`: the fence's number; None reads as far as there are chunks (the epoch is still open).
 /// Errors: `Corruption` when a chunk below `end` is missing, damaged or out of the chain, or when the chunks end
 /// before everything the root needs.
-/// Requests: one GET per chunk.
+/// Requests: one GET per merged object that `root` names, and one per chunk behind them.
 pub(crate) async fn read_wal(
     bucket: &Bucket,
     root: &Root,
     end: Option<u64>,
     mut each: impl FnMut(&WalChunk) -> Result<()>,
 ) -> Result<u64> {
-    let epoch = root.id.epoch;
-    let mut previous: Option<u32> = None;
-    let mut next = root.wal_first_chunk;
-    let mut chunks = stream::iter(next..end.unwrap_or(u64::MAX))
-        .map(|chunk| read_chunk(bucket, epoch, chunk))
+    let mut replay = Replay { root, chain: Chain::new(root.id.epoch), next: root.wal_first_chunk };
+    let needed = root.wal_runs.iter().copied().filter(|run| run.end > root.wal_first_chunk);
+    let mut runs = stream::iter(needed)
+        .map(|run| async move { read_run(bucket, root.id.epoch, run).await.map(|chunks| (run, chunks)) })
+        .buffered(PARALLEL_RUNS);
+    while let Some(read) = runs.next().await {
+        let (run, chunks) = read.map_err(|e| named_and_absent(root, e))?;
+        for (chunk, object) in (run.first..).zip(chunks) {
+            if !replay.give(chunk, &object, &mut each)? {
+                return replay.finish(end);
+            }
+        }
+    }
+    let mut chunks = stream::iter(root.wal_loose_first()..end.unwrap_or(u64::MAX))
+        .map(|chunk| async move {
+            read_chunk(bucket, root.id.epoch, chunk).await.map(|object| object.map(|object| (chunk, object)))
+        })
         .buffered(PARALLEL_GETS);
     while let Some(read) = chunks.next().await {
-        let Some((chunk, crc)) = read? else {
-            break;
-        };
-        if previous.is_some_and(|previous| previous != chunk.previous_crc32c) {
-            return Err(StoreError::Corruption(format!(
-                "{} does not continue the chunk before it: one of the two was replaced",
-                names::wal_chunk(epoch, chunk.chunk)
-            )));
-        }
-        if chunk.ddl_seq > root.ddl_seq {
+        let Some((chunk, object)) = read? else { break };
+        if !replay.give(chunk, &object, &mut each)? {
             break;
         }
-        each(&chunk)?;
-        previous = Some(crc);
-        next = chunk.chunk + 1;
     }
-    check_wal_end(root, next, end)?;
-    Ok(next)
+    replay.finish(end)
 }
 
-/// One chunk and the checksum of its object; None when it is absent or a fence.
-async fn read_chunk(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<Option<(WalChunk, u32)>> {
+/// A merged object that a root names and that is absent is damage; so is nothing else.
+fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotFound { object, .. } => StoreError::Corruption(format!(
+            "{object} is missing in the bucket, but {} needs it",
+            names::root(root.id.epoch, root.id.slot)
+        )),
+        error => error,
+    }
+}
+
+/// Chunks on their way from the bucket to a restore.
+struct Replay<'a> {
+    root: &'a Root,
+    chain: Chain,
+    /// The first chunk not given.
+    next: u64,
+}
+
+impl Replay<'_> {
+    /// Checks chunk `chunk` and gives it to `each`, unless it lies in front of what the root needs. False: it may not be
+    /// replayed over the root, and nothing behind it either (gate G8).
+    fn give(
+        &mut self,
+        chunk: u64,
+        object: &Bytes,
+        each: &mut impl FnMut(&WalChunk) -> Result<()>,
+    ) -> Result<bool> {
+        if chunk > self.next {
+            return Err(StoreError::Corruption(format!(
+                "{} stands in no object that {} names",
+                names::wal_chunk(self.root.id.epoch, self.next),
+                names::root(self.root.id.epoch, self.root.id.slot)
+            )));
+        }
+        let record = self.chain.check(chunk, object)?;
+        if record.ddl_seq > self.root.ddl_seq {
+            return Ok(false);
+        }
+        if chunk >= self.root.wal_first_chunk {
+            each(&record)?;
+            self.next = chunk + 1;
+        }
+        Ok(true)
+    }
+
+    fn finish(self, end: Option<u64>) -> Result<u64> {
+        check_wal_end(self.root, self.next, end).map(|()| self.next)
+    }
+}
+
+/// Checks that chunks follow each other: each carries the checksum of the object before it.
+pub(crate) struct Chain {
+    epoch: u64,
+    /// Number and checksum of the last chunk.
+    last: Option<(u64, u32)>,
+}
+
+impl Chain {
+    pub(crate) fn new(epoch: u64) -> Self {
+        Self { epoch, last: None }
+    }
+
+    /// The record of chunk `chunk`, of which `object` is the whole object.
+    ///
+    /// Errors: `Corruption` when the object is another chunk's, or does not continue the chunk before.
+    pub(crate) fn check(&mut self, chunk: u64, object: &Bytes) -> Result<WalChunk> {
+        let key = names::wal_chunk(self.epoch, chunk);
+        let broken = |what: &str| Err(StoreError::Corruption(format!("{key} {what}")));
+        let WalSlot::Chunk(record) = decode_wal_slot(&key, object, self.epoch, chunk)? else {
+            return broken("should be a chunk of the WAL and is a fence");
+        };
+        if self.last.is_some_and(|(last, crc)| (last + 1, crc) != (chunk, record.previous_crc32c)) {
+            return broken("does not continue the chunk before it: one of the two was replaced");
+        }
+        self.last = Some((chunk, crc32c(object)));
+        Ok(record)
+    }
+}
+
+/// The objects of the chunks in a merged object, in order.
+///
+/// Errors: `Corruption` when it is absent or damaged, or holds other chunks than its name says.
+pub(crate) async fn read_run(bucket: &Bucket, epoch: u64, run: WalRun) -> Result<Vec<Bytes>> {
+    let key = names::merged_chunks(epoch, run.first, run.end);
+    let decode = |bytes: &Bytes| {
+        let merged = MergedChunks::decode(bytes).map_err(|e| damaged_object(&key, &e))?;
+        if (merged.epoch, merged.first, merged.first + merged.chunks.len() as u64)
+            != (epoch, run.first, run.end)
+        {
+            return Err(StoreError::Corruption(format!("{key} does not hold the chunks that its name says")));
+        }
+        Ok(merged.chunks)
+    };
+    read_sized_record(bucket, &key, run.bytes, decode).await
+}
+
+/// The object of one chunk; None when it is absent or a fence.
+pub(crate) async fn read_chunk(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<Option<Bytes>> {
     let key = names::wal_chunk(epoch, chunk);
     let decode = |bytes: &Bytes| match decode_wal_slot(&key, bytes, epoch, chunk)? {
-        WalSlot::Chunk(record) => Ok(Some((record, crc32c(bytes)))),
+        WalSlot::Chunk(_) => Ok(Some(bytes.clone())),
         WalSlot::Fence(_) => Ok(None),
     };
     match read_record(bucket, &key, decode).await {

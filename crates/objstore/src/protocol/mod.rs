@@ -26,6 +26,7 @@ mod inspect;
 mod lag;
 mod local;
 mod local_wal;
+mod merger;
 mod names;
 mod open;
 mod opener;
@@ -37,6 +38,8 @@ mod shipper;
 mod slots;
 mod store;
 mod trim;
+mod wal_record;
+mod wal_runs;
 mod wal_table;
 
 pub use fsck::{FsckOptions, FsckReport, Unneeded};
@@ -74,5 +77,7 @@ mod short_wal_test;
 mod test_db;
 #[cfg(test)]
 mod test_random;
+#[cfg(test)]
+mod wal_runs_test;
 #[cfg(test)]
 mod wal_table_test;

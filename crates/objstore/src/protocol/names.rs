@@ -59,6 +59,11 @@ pub(crate) fn wal_chunk(epoch: u64, chunk: u64) -> String {
     format!("wal/{epoch:020}/{chunk:020}")
 }
 
+/// Chunks `first..end` in one object.
+pub(crate) fn merged_chunks(epoch: u64, first: u64, end: u64) -> String {
+    format!("wal/{epoch:020}/{first:020}-{end:020}")
+}
+
 /// The number in `epoch/<E>`.
 pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
     number_of(key.strip_prefix(EPOCH_DIR)?)
@@ -68,6 +73,13 @@ pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
 pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
     let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
     Some((number_of(epoch)?, number_of(slot)?))
+}
+
+/// The epoch, first chunk and end in `wal/<E>/<first>-<end>`.
+pub(crate) fn parse_merged_chunks(key: &str) -> Option<(u64, u64, u64)> {
+    let (epoch, chunks) = key.strip_prefix(WAL_DIR)?.split_once('/')?;
+    let (first, end) = chunks.split_once('-')?;
+    Some((number_of(epoch)?, number_of(first)?, number_of(end)?))
 }
 
 /// What `man/<E>/<M>[-<copy>]/<offset>` names.
@@ -111,6 +123,9 @@ mod tests {
             assert_eq!(parse_epoch(&epoch(n)), Some(n));
             assert_eq!(parse_slot(ROOT_DIR, &root(3, n)), Some((3, n)));
             assert_eq!(parse_slot(WAL_DIR, &wal_chunk(n, 7)), Some((n, 7)));
+            assert_eq!(parse_merged_chunks(&merged_chunks(3, n, 9)), Some((3, n, 9)));
+            assert_eq!(parse_slot(WAL_DIR, &merged_chunks(3, n, 9)), None);
+            assert_eq!(parse_merged_chunks(&wal_chunk(n, 7)), None);
             for copy in [0, 1, u32::MAX] {
                 let manifest = ManifestCopy { number: n, copy };
                 assert_eq!(parse_manifest_chunk(&manifest_chunk(2, manifest, 5)), Some((2, manifest, 5)));

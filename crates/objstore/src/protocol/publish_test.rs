@@ -175,6 +175,7 @@ fn root(ddl_seq: u64) -> Root {
         files_count: 0,
         added: vec![],
         removed: vec![],
+        wal_runs: vec![],
     }
 }
 

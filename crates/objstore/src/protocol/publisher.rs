@@ -10,6 +10,8 @@
 //! G3  let unreferenced objects go; G4 trim WAL, old roots, old MANIFEST chunks
 //! ```
 //!
+//! Merged WAL objects (merger.rs) are named by the next root, or by a root of their own that repeats the one before it.
+//!
 //! P1: the snapshot is consistent because RocksDB removes a table file only after a MANIFEST sync, and that event
 //!     waits for the lock the snapshot holds; files added meanwhile are only too many, never too few.
 //! P2: slots and MANIFEST chunks are tried with the same bytes until their outcome is known; so a root is published
@@ -108,6 +110,7 @@ impl Publisher {
             let shared = self.shared.clone();
             tokio::select! {
                 () = shared.wake_publisher.notified() => {}
+                () = shared.merged.notified() => {}
                 () = tokio::time::sleep(IDLE_INTERVAL) => {}
             }
             let started = Instant::now();
@@ -146,12 +149,14 @@ impl Publisher {
     }
 
     async fn publish_once(&mut self) -> Result<Step> {
-        let Some(snapshot) = self.take_snapshot() else { return Ok(Step::Nothing) };
+        let Some(snapshot) = self.take_snapshot() else {
+            return self.publish_runs().await.map(|()| Step::Nothing);
+        };
         let outcome = self.publish(&snapshot).await;
         let shared = &self.shared;
         if !matches!(outcome, Ok(Step::Published | Step::Done)) {
             let mut state = shared.state.lock();
-            state.dirty_since = earlier(state.dirty_since, snapshot.dirty_since);
+            state.dirty_since = [state.dirty_since, snapshot.dirty_since].into_iter().flatten().min();
         }
         match outcome {
             Ok(Step::Published) => shared.files.published(snapshot.files),
@@ -210,7 +215,7 @@ impl Publisher {
             return Ok(Step::Published);
         }
         // Gate G1.
-        let UploadedFiles::Complete(files) = self.shared.files.wait_uploaded(&snapshot.files).await? else {
+        let UploadedFiles::Complete(files) = self.wait_for_files(snapshot).await? else {
             self.hold_files = true;
             return Ok(Step::Again);
         };
@@ -220,7 +225,8 @@ impl Publisher {
             return Ok(Step::Again);
         }
         let (root, bytes, nonce) = self.root(snapshot, &files)?;
-        self.write_local(&root, &files).await?;
+        let is_new_map = self.published.root.is_none() || files != self.published.files;
+        self.write_local(&root, is_new_map.then_some(&files)).await?;
         if !self.create_root(&root, &bytes, &nonce).await? {
             return Ok(Step::Done);
         }
@@ -236,29 +242,68 @@ impl Publisher {
         })
     }
 
-    /// Gate G2.
-    async fn wait_for_wal(&self, gate: u64) -> Result<()> {
+    /// Gate G1. A load may keep it shut for long; what is merged meanwhile is named by roots of its own.
+    async fn wait_for_files(&mut self, snapshot: &Snapshot) -> Result<UploadedFiles> {
+        let shared = self.shared.clone();
+        let mut uploaded = std::pin::pin!(shared.files.wait_uploaded(&snapshot.files));
         loop {
-            let moved = self.shared.shipped.notified();
-            if self.shared.state.lock().wal.shipped() >= gate {
+            tokio::select! {
+                outcome = &mut uploaded => return outcome,
+                () = shared.merged.notified() => self.publish_runs().await?,
+            }
+        }
+    }
+
+    /// Gate G2.
+    async fn wait_for_wal(&mut self, gate: u64) -> Result<()> {
+        let shared = self.shared.clone();
+        loop {
+            let moved = shared.shipped.notified();
+            if shared.state.lock().wal.shipped() >= gate {
                 return Ok(());
             }
-            if self.shared.is_ending() {
+            if shared.is_ending() {
                 return Err(StoreError::Interrupted("the store is closing".to_owned()));
             }
             // The timeout only guards against a signal between the test and the wait.
             let _ = tokio::time::timeout(Duration::from_millis(100), moved).await;
+            self.publish_runs().await?;
         }
+    }
+
+    /// Names merged WAL objects in a root that repeats the newest one in everything else. It waits for no gate: what those
+    /// guard is in the bucket since the newest root. Does nothing when there is nothing new to name.
+    async fn publish_runs(&mut self) -> Result<()> {
+        let Some(newest) = &self.published.root else { return Ok(()) };
+        let wal_runs = {
+            let state = self.shared.state.lock();
+            if !state.wal.runs.is_unnamed() {
+                return Ok(());
+            }
+            state.wal.runs.runs().to_vec()
+        };
+        let slot = self.shared.published_slot() + 1;
+        let (map_slot, added, removed) = self.map_part(slot, newest.manifest.number, &self.published.files);
+        let id = RootId { epoch: self.shared.epoch, slot };
+        let published_ms = wall_clock_ms();
+        let root = Root { id, published_ms, map_slot, added, removed, wal_runs, ..newest.clone() };
+        let nonce = random_nonce()?;
+        let bytes = Bytes::from(root.encode(&nonce));
+        self.write_local(&root, None).await?;
+        if self.create_root(&root, &bytes, &nonce).await? {
+            self.root_created(&root);
+            self.trimmer.runs_published(&root);
+            self.published.root = Some(root);
+        }
+        Ok(())
     }
 
     /// Puts the bytes of the MANIFEST that are not in the bucket yet.
     async fn put_manifest(&mut self, snapshot: &Snapshot) -> Result<Step> {
         let ManifestCopy { number, copy } = self.uploaded.manifest;
-        if number != snapshot.manifest {
-            let manifest = ManifestCopy { number: snapshot.manifest, copy: 0 };
-            self.uploaded = Uploaded { manifest, ..Uploaded::default() };
-        } else if self.uploaded.offsets.len() >= self.shared.tuning.manifest_chunks_max {
-            let manifest = ManifestCopy { number, copy: copy + 1 };
+        if number != snapshot.manifest || self.uploaded.offsets.len() >= self.manifest_chunks_max() {
+            let copy = if number == snapshot.manifest { copy + 1 } else { 0 };
+            let manifest = ManifestCopy { number: snapshot.manifest, copy };
             self.uploaded = Uploaded { manifest, ..Uploaded::default() };
         }
         while self.uploaded.bytes < snapshot.manifest_bytes {
@@ -270,6 +315,13 @@ impl Publisher {
             self.put_manifest_chunk(offset, bytes).await?;
         }
         Ok(Step::Done)
+    }
+
+    /// A MANIFEST of more objects is put again. One that would fill half of them anyway gets more, so that it is not put
+    /// again and again.
+    fn manifest_chunks_max(&self) -> usize {
+        let full_chunks = self.uploaded.bytes.div_ceil(MANIFEST_CHUNK_BYTES_MAX) as usize;
+        self.shared.tuning.manifest_chunks_max.max(2 * full_chunks)
     }
 
     async fn put_manifest_chunk(&mut self, offset: u64, bytes: Vec<u8>) -> Result<()> {
@@ -303,27 +355,36 @@ impl Publisher {
         }
     }
 
-    /// The next root. Full when the chain of changes is long, otherwise what changed.
-    fn root(&self, snapshot: &Snapshot, files: &FileMap) -> Result<(Root, Bytes, [u8; 16])> {
-        let shared = &self.shared;
-        let slot = shared.published_slot() + 1;
-        let before = self.published.root.as_ref();
-        let chained = before.filter(|root| {
-            root.manifest.number == snapshot.manifest && slot - root.map_slot < shared.tuning.full_map_every
+    /// The part of the file map `files` that root `slot` carries: the slot of the full map, files added, files removed. Full
+    /// when the map is small, the chain of changes is long, or the MANIFEST is another; otherwise what changed.
+    fn map_part(&self, slot: u64, manifest: u64, files: &FileMap) -> (u64, Vec<MapEntry>, Vec<u64>) {
+        let tuning = &self.shared.tuning;
+        let before = self.published.root.as_ref().filter(|root| {
+            root.manifest.number == manifest
+                && slot - root.map_slot < tuning.full_map_every
+                && files.len() > tuning.small_map_files
         });
         let old = &self.published.files;
-        let (map_slot, added, removed) = match chained {
+        match before {
             None => (slot, map_entries(files), Vec::new()),
             Some(root) => (
                 root.map_slot,
                 map_entries(files.iter().filter(|(number, _)| !old.contains_key(number))),
                 old.keys().filter(|number| !files.contains_key(number)).copied().collect(),
             ),
-        };
-        let (wal_first_chunk, wal_needed_end) = {
+        }
+    }
+
+    /// The next root.
+    fn root(&self, snapshot: &Snapshot, files: &FileMap) -> Result<(Root, Bytes, [u8; 16])> {
+        let shared = &self.shared;
+        let slot = shared.published_slot() + 1;
+        let (map_slot, added, removed) = self.map_part(slot, snapshot.manifest, files);
+        let (wal_first_chunk, wal_needed_end, wal_runs) = {
             let state = shared.state.lock();
             let wal = &state.wal;
-            (wal.first_chunk_from(snapshot.wal_min), wal.first_chunk_from(snapshot.wal_needed))
+            let first = |log| wal.first_chunk_from(log);
+            (first(snapshot.wal_min), first(snapshot.wal_needed), wal.runs.runs().to_vec())
         };
         let root = Root {
             id: RootId { epoch: shared.epoch, slot },
@@ -339,6 +400,7 @@ impl Publisher {
             files_count: files.len() as u64,
             added,
             removed,
+            wal_runs,
         };
         let nonce = random_nonce()?;
         let bytes = Bytes::from(root.encode(&nonce));
@@ -346,10 +408,11 @@ impl Publisher {
     }
 
     /// Rule D2: the local record of the root exists before the root.
-    async fn write_local(&self, root: &Root, files: &FileMap) -> Result<()> {
+    ///
+    /// `files`: the file map, if it is another than that of the root before.
+    async fn write_local(&self, root: &Root, files: Option<&FileMap>) -> Result<()> {
         let shared = &self.shared;
-        let is_new_map = self.published.root.is_none() || !root.added.is_empty() || !root.removed.is_empty();
-        let entries = is_new_map.then(|| map_entries(files));
+        let entries = files.map(map_entries);
         let (dir, db_uuid) = (shared.local_dir.clone(), shared.db_uuid.clone());
         let marker = Marker { db_uuid: db_uuid.clone(), epoch: shared.epoch, root: root.id };
         blocking(move || {
@@ -390,11 +453,8 @@ impl Publisher {
 
     /// The root is in the bucket: what waited for it may go on (G3, G4).
     fn after_root(&mut self, root: Root, files: FileMap, snapshot: &Snapshot) {
-        let shared = self.shared.clone();
-        add(&shared.bucket.stats().roots_published, 1);
-        shared.slot.store(root.id.slot, Ordering::SeqCst);
-        shared.path.set_ddl_published(root.ddl_seq);
-        shared.state.lock().wal.trimmed_below(root.wal_min);
+        self.root_created(&root);
+        self.shared.path.set_ddl_published(root.ddl_seq);
         self.trimmer.root_published(
             &root,
             &self.uploaded.offsets,
@@ -402,6 +462,18 @@ impl Publisher {
         );
         self.published = Published { root: Some(root), files };
         self.finish(snapshot);
+    }
+
+    /// What every new root means to the rest of the process.
+    fn root_created(&self, root: &Root) {
+        let shared = &self.shared;
+        add(&shared.bucket.stats().roots_published, 1);
+        shared.slot.store(root.id.slot, Ordering::SeqCst);
+        let mut state = shared.state.lock();
+        state.wal.trimmed_below(root.wal_min);
+        state.wal.runs.root_published(&root.wal_runs, root.wal_first_chunk);
+        drop(state);
+        shared.wake_merger.notify_one();
     }
 
     fn finish(&self, snapshot: &Snapshot) {
@@ -424,11 +496,4 @@ fn read_range(path: &std::path::Path, offset: u64, length: u64) -> Result<Vec<u8
         std::fs::File::open(path)?.read_exact_at(&mut bytes, offset).map(|()| bytes)
     };
     read().map_err(|e| StoreError::from_io("reading", path, &e))
-}
-
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
 }

@@ -5,6 +5,7 @@
 
 use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use super::names::ManifestCopy;
+use super::wal_record::{WalRun, read_runs, write_runs};
 use crate::files::FileRecord;
 use std::collections::BTreeMap;
 
@@ -20,6 +21,11 @@ const KIND_WAL_CHUNK: u16 = 6;
 const KIND_ALIVE: u16 = 7;
 const KIND_MARKER: u16 = 8;
 const KIND_LOCAL_FILES: u16 = 9;
+pub(crate) const KIND_MERGED_CHUNKS: u16 = 10;
+
+/// Field of a root's extension area: the merged objects of its WAL. Required, because a reader that did not know it would
+/// look for chunks that are gone.
+const TAG_WAL_RUNS: u16 = 0x8001;
 
 /// Bytes kept of a server's name in a fence.
 const FENCE_SERVER_BYTES: usize = 96;
@@ -113,6 +119,8 @@ pub(crate) struct Root {
     pub(crate) added: Vec<MapEntry>,
     /// Files gone since the previous slot; empty when full.
     pub(crate) removed: Vec<u64>,
+    /// Chunks that are read from merged objects, in ascending order. Those behind the last one are objects of their own.
+    pub(crate) wal_runs: Vec<WalRun>,
 }
 
 /// `man/<E>/<manifest>/<offset>`: a range of MANIFEST bytes.
@@ -271,8 +279,13 @@ impl Root {
         self.map_slot == self.id.slot
     }
 
+    /// The first chunk that is an object of its own.
+    pub(crate) fn wal_loose_first(&self) -> u64 {
+        self.wal_runs.last().map_or(0, |run| run.end).max(self.wal_first_chunk)
+    }
+
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_ROOT, nonce);
+        let mut frame = FrameWriter::extensible(KIND_ROOT, nonce, 256);
         frame.u64(self.id.epoch).u64(self.id.slot);
         frame.u64(self.manifest.number).u32(self.manifest.copy).u64(self.manifest_bytes);
         frame.u32(self.manifest_crc32c).u64(self.ddl_seq).u64(self.wal_min).u64(self.wal_first_chunk);
@@ -283,7 +296,15 @@ impl Root {
         for number in &self.removed {
             frame.u64(*number);
         }
+        frame.extension(&self.extension());
         frame.finish()
+    }
+
+    fn extension(&self) -> Vec<(u16, Vec<u8>)> {
+        if self.wal_runs.is_empty() {
+            return Vec::new();
+        }
+        vec![(TAG_WAL_RUNS, write_runs(&self.wal_runs))]
     }
 
     fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
@@ -301,9 +322,14 @@ impl Root {
             files_count: frame.u64()?,
             added: read_entries(&mut frame)?,
             removed: Vec::new(),
+            wal_runs: Vec::new(),
         };
         for _ in 0..frame.count(8)? {
             root.removed.push(frame.u64()?);
+        }
+        if let Some(runs) = frame.extension(&[TAG_WAL_RUNS])?.get(&TAG_WAL_RUNS) {
+            root.wal_runs =
+                read_runs(runs).ok_or_else(|| frame.wrong("the list of merged WAL chunks is malformed"))?;
         }
         if root.id.slot == 0 || root.map_slot == 0 || root.map_slot > root.id.slot {
             return Err(frame.wrong("the slots of a root are out of order"));
@@ -436,7 +462,7 @@ fn read_home(frame: &mut FrameReader<'_>) -> Result<Home, FormatError> {
     Ok(Home { boot: frame.string()?, device: frame.u64()?, inode: frame.u64()? })
 }
 
-fn open<'a>(bytes: &'a [u8], kind: u16, what: &str) -> Result<FrameReader<'a>, FormatError> {
+pub(crate) fn open<'a>(bytes: &'a [u8], kind: u16, what: &str) -> Result<FrameReader<'a>, FormatError> {
     let frame = FrameReader::open(bytes)?;
     if frame.kind() != kind { Err(unexpected(frame.kind(), what)) } else { Ok(frame) }
 }

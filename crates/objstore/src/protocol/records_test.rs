@@ -5,7 +5,9 @@ use super::codec::{FormatError, FrameWriter, Nonce};
 use super::names::ManifestCopy;
 use super::records::*;
 use super::test_random::Random;
+use super::wal_record::{MergedChunks, WalRun};
 use crate::crc::crc32c;
+use bytes::Bytes;
 
 const NONCE: Nonce = [7; 16];
 
@@ -46,7 +48,19 @@ fn root(random: &mut Random) -> Root {
             (0..random.below(4)).map(|_| random.next()).collect()
         },
         added,
+        wal_runs: runs(random),
     }
+}
+
+fn runs(random: &mut Random) -> Vec<WalRun> {
+    let mut end = random.below(100);
+    (0..random.below(4))
+        .map(|_| {
+            let first = end;
+            end += 1 + random.below(50);
+            WalRun { first, end, bytes: random.next() }
+        })
+        .collect()
 }
 
 fn claim(random: &mut Random) -> ClaimRoot {
@@ -86,6 +100,13 @@ fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
         previous_crc32c: random.next() as u32,
         bytes: payload(random),
     };
+    let merged = MergedChunks {
+        epoch: random.next(),
+        first: random.next(),
+        chunks: (0..random.below(4)).map(|_| payload(random).into()).collect(),
+    };
+    let merged_bytes = MergedChunks::encode(merged.epoch, merged.first, &merged.chunks, &NONCE);
+    assert_eq!(MergedChunks::decode(&merged_bytes.clone().into()), Ok(merged));
     let alive =
         Alive { epoch: 3, server_id: text(random), counter: random.next(), closed: random.below(2) == 1 };
     let marker = Marker { db_uuid: text(random), epoch: random.next(), root: root.id };
@@ -107,6 +128,7 @@ fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
         (root.encode(&NONCE), |b| RootSlot::decode(b).map(drop)),
         (manifest.encode(&NONCE), |b| ManifestChunk::decode(b).map(drop)),
         (wal.encode(&NONCE), |b| WalSlot::decode(b).map(drop)),
+        (merged_bytes, |b| MergedChunks::decode(&Bytes::copy_from_slice(b)).map(drop)),
         (alive.encode(&NONCE), |b| Alive::decode(b).map(drop)),
         (marker.encode(&NONCE), |b| Marker::decode(b).map(drop)),
         (local.encode(&NONCE), |b| LocalFiles::decode(b).map(drop)),
@@ -189,9 +211,96 @@ fn a_record_of_another_kind_is_refused_by_name() {
     let error = RootSlot::decode(&marker).expect_err("a marker is no root");
     assert!(error.to_string().contains("kind 8"), "{error}");
     let mut newer = marker.clone();
-    newer[4] = 2;
+    newer[4] = 3;
     let error = Marker::decode(&newer).expect_err("an unknown version");
-    assert!(error.to_string().contains("format 2"), "{error}");
+    assert!(error.to_string().contains("format 3"), "{error}");
+    newer[4] = 2;
+    let error = Marker::decode(&sealed(newer)).expect_err("a version that this kind has not");
+    assert!(error.to_string().contains("format 2 is not known for kind 8"), "{error}");
+}
+
+/// `frame` with the checksum it should have.
+fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
+    let end = frame.len() - 4;
+    let crc = crc32c(&frame[..end]);
+    frame[end..].copy_from_slice(&crc.to_le_bytes());
+    frame
+}
+
+/// A root as the first format had it, written by that code.
+const ROOT_FORMAT_1: &str = "\
+     41544c5201000400b20000000707070707070707070707070707070703000000000000000900000000000000110000000000\
+     0000020000006712000000000000785634120500000000000000150000000000000028000000000000002c00000000000000\
+     00e897b69a010000080000000000000003000000000000000100000019000000000000000000010000000000f0debc9a2200\
+     00007373742f61622f30303030303030303030303030303030303030332d32352e737374020000000b000000000000000c00\
+     000000000000b1660bd4";
+
+fn root_of_format_1() -> Root {
+    let key = "sst/ab/00000000000000000003-25.sst".to_owned();
+    Root {
+        id: RootId { epoch: 3, slot: 9 },
+        manifest: ManifestCopy { number: 17, copy: 2 },
+        manifest_bytes: 4711,
+        manifest_crc32c: 0x1234_5678,
+        ddl_seq: 5,
+        wal_min: 21,
+        wal_first_chunk: 40,
+        wal_needed_end: 44,
+        published_ms: 1_764_000_000_000,
+        map_slot: 8,
+        files_count: 3,
+        added: vec![MapEntry { number: 25, key, size_bytes: 65_536, crc32c: 0x9abc_def0 }],
+        removed: vec![11, 12],
+        wal_runs: vec![],
+    }
+}
+
+#[test]
+fn a_root_of_the_first_format_is_read() {
+    let digits: Vec<char> = ROOT_FORMAT_1.chars().filter(char::is_ascii_hexdigit).collect();
+    let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+    let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
+    assert_eq!(bytes[4], 1);
+    assert_eq!(RootSlot::decode(&bytes), Ok(RootSlot::Root(root_of_format_1())));
+}
+
+/// The record of `root` with its extension area, which is empty, replaced by `fields`.
+fn root_with_fields(fields: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut bytes = root_of_format_1().encode(&NONCE);
+    bytes.truncate(bytes.len() - 8);
+    bytes.extend_from_slice(&(fields.len() as u32).to_le_bytes());
+    for (tag, value) in fields {
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(value);
+    }
+    bytes.extend_from_slice(&[0; 4]);
+    let body_bytes = bytes.len() as u32 - 32;
+    bytes[8..12].copy_from_slice(&body_bytes.to_le_bytes());
+    sealed(bytes)
+}
+
+#[test]
+fn unknown_fields_of_an_extension_area_are_ignored_or_refused_by_their_tag() {
+    let read = RootSlot::decode(&root_with_fields(&[(1, b"a later time"), (0x7fff, b"")]));
+    assert_eq!(read, Ok(RootSlot::Root(root_of_format_1())));
+    let error = RootSlot::decode(&root_with_fields(&[(1, b"x"), (0x9000, b"y")])).expect_err("required");
+    assert!(error.to_string().contains("field 0x9000"), "{error}");
+    for fields in [[(2u16, b"x".as_slice()), (1, b"x")], [(2, b"x"), (2, b"x")]] {
+        let error = RootSlot::decode(&root_with_fields(&fields)).expect_err("out of order");
+        assert!(error.to_string().contains("out of order"), "{error}");
+    }
+}
+
+#[test]
+fn runs_that_overlap_or_are_cut_are_refused() {
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    for runs in
+        [words(&[0, 5, 9, 4, 8, 9]), words(&[5, 5, 9]), words(&[0, 5]), words(&[0, 5, 9])[..23].to_vec()]
+    {
+        let error = RootSlot::decode(&root_with_fields(&[(0x8001, &runs)])).expect_err("malformed");
+        assert!(error.to_string().contains("merged WAL chunks"), "{error}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::lag::CommitPath;
 use super::local::wal_path;
 use super::records::Fence;
 use super::slots::fenced_error;
+use super::wal_runs::MergeLimits;
 use super::wal_table::WalTable;
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
@@ -38,6 +39,8 @@ pub(crate) struct Tuning {
     /// are not repeated.
     pub(crate) slot_timeout_min: Duration,
     pub(crate) chunks_in_flight: usize,
+    /// When chunks are merged, so that a restore reads few objects.
+    pub(crate) merge: MergeLimits,
     /// At most one publish per interval unless somebody waits: 5 per second.
     pub(crate) publish_interval: Duration,
     /// After RocksDB has opened, nothing is published or shipped for so long unless somebody waits: it deletes the WALs
@@ -51,6 +54,9 @@ pub(crate) struct Tuning {
     pub(crate) alive_patience: Duration,
     /// A full file map at least every so many roots: a restore reads at most as many.
     pub(crate) full_map_every: u64,
+    /// A map of at most so many files is always written whole: it costs no more than its changes would, and one root is
+    /// all there is to read. 256 entries have 16 KiB.
+    pub(crate) small_map_files: usize,
     /// A MANIFEST of more objects is put again as one: a restore reads at most as many.
     pub(crate) manifest_chunks_max: usize,
     /// Roots kept behind the newest, for people.
@@ -70,12 +76,14 @@ impl Default for Tuning {
             chunk_bytes_max: 2 << 20,
             slot_timeout_min: Duration::from_millis(500),
             chunks_in_flight: 4,
+            merge: MergeLimits { merge_chunks: 32, runs_max: 48, run_bytes_max: 64 << 20 },
             publish_interval: Duration::from_millis(200),
             settle_after_open: Duration::from_millis(500),
             alive_interval: Duration::from_secs(65),
             alive_patience: Duration::from_secs(140),
-            full_map_every: 64,
-            manifest_chunks_max: 256,
+            full_map_every: 24,
+            small_map_files: 256,
+            manifest_chunks_max: 24,
             roots_kept: 16,
             sweep_former: true,
             gate_wal: true,
@@ -132,6 +140,10 @@ pub(crate) struct Shared {
     pub(crate) wake_publisher: Notify,
     pub(crate) wake_shipper: Notify,
     pub(crate) wake_watch: Notify,
+    /// Chunks have arrived, or a root names what was merged: there may be something to merge.
+    pub(crate) wake_merger: Notify,
+    /// A merged object waits for a root that names it.
+    pub(crate) merged: Notify,
     /// Signalled when `shipped` moves, for the publisher's gate.
     pub(crate) shipped: Notify,
     /// The last published slot of this epoch; 0 before the first root.
@@ -193,6 +205,8 @@ impl Shared {
             wake_publisher: Notify::new(),
             wake_shipper: Notify::new(),
             wake_watch: Notify::new(),
+            wake_merger: Notify::new(),
+            merged: Notify::new(),
             shipped: Notify::new(),
             slot: AtomicU64::new(0),
             reported: Mutex::new(None),
@@ -294,6 +308,7 @@ impl Shared {
         self.wake_publisher.notify_one();
         self.wake_shipper.notify_one();
         self.wake_watch.notify_one();
+        self.wake_merger.notify_one();
         self.shipped.notify_waiters();
         self.changed.notify_all();
     }

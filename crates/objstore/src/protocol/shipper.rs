@@ -44,7 +44,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut in_flight = FuturesUnordered::new();
     let mut last_cut = Instant::now();
     while !shared.is_ending() {
-        while in_flight.len() < shared.tuning.chunks_in_flight && is_due(&shared, last_cut) {
+        while in_flight.len() < in_flight_max(&shared) && is_due(&shared, last_cut) {
             match cut_next(&shared).await {
                 Ok(Some(chunk)) => in_flight.push(send(&shared, chunk)),
                 Ok(None) => {
@@ -64,6 +64,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             () = tokio::time::sleep(interval(&shared)) => {}
         }
     }
+}
+
+/// How many chunks may be on their way: one when merging is behind, because then more commits gather in each, and their
+/// number grows slower than it is merged.
+fn in_flight_max(shared: &Shared) -> usize {
+    let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
+    let is_behind = shared.state.lock().wal.runs.loose_chunks() > 2 * merge.merge_chunks;
+    if is_behind { 1 } else { *chunks_in_flight }
 }
 
 /// The time between two chunks that nobody waits for: with `async` a part of the lag that was promised, because every chunk
@@ -205,4 +213,5 @@ fn arrived(shared: &Shared, number: Option<u64>) {
     shared.cover(&mut state);
     drop(state);
     shared.shipped.notify_waiters();
+    shared.wake_merger.notify_one();
 }

@@ -55,9 +55,26 @@ pub(crate) async fn read_record<T>(
     key: &str,
     decode: impl Fn(&Bytes) -> Result<T>,
 ) -> Result<T> {
+    read_checked(|| bucket.get(key), decode).await
+}
+
+/// As [`read_record`], for an object whose size is known: a big one is given the time that it takes.
+pub(crate) async fn read_sized_record<T>(
+    bucket: &Bucket,
+    key: &str,
+    bytes: u64,
+    decode: impl Fn(&Bytes) -> Result<T>,
+) -> Result<T> {
+    read_checked(|| bucket.get_range(key, 0..bytes), decode).await
+}
+
+async fn read_checked<T, F: Future<Output = Result<Bytes>>>(
+    read: impl Fn() -> F,
+    decode: impl Fn(&Bytes) -> Result<T>,
+) -> Result<T> {
     let mut reads = 1;
     loop {
-        match decode(&bucket.get(key).await?) {
+        match decode(&read().await?) {
             Err(StoreError::Corruption(_)) if reads < READS_MAX => reads += 1,
             outcome => return outcome,
         }

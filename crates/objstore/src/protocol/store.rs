@@ -11,7 +11,7 @@ use super::records::{Alive, RootId, RootSlot};
 use super::shared::{Shared, State};
 use super::slots::read_root_slot;
 use super::trim::Trimmer;
-use super::{alive, shipper};
+use super::{alive, merger, shipper};
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
@@ -83,6 +83,7 @@ impl Store {
         let publisher = Publisher::new(shared.clone(), trimmer);
         let tasks = vec![
             runtime.spawn(shipper::run(shared.clone())),
+            runtime.spawn(merger::run(shared.clone())),
             runtime.spawn(publisher.run()),
             runtime.spawn(trim),
             runtime.spawn(watch(shared.clone())),

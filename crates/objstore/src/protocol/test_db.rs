@@ -8,6 +8,7 @@ use super::open::{Options, open};
 use super::opener::Opener;
 use super::shared::Tuning;
 use super::store::Store;
+use super::wal_runs::MergeLimits;
 use crate::bucket::Bucket;
 use crate::config::{Durability, StoreConfig};
 use crate::crc::crc32c;
@@ -35,7 +36,9 @@ pub(crate) fn quick() -> Tuning {
         settle_after_open: Duration::ZERO,
         alive_interval: Duration::from_millis(20),
         alive_patience: Duration::from_millis(1000),
+        merge: MergeLimits { merge_chunks: 6, runs_max: 4, run_bytes_max: 4000 },
         full_map_every: 5,
+        small_map_files: 1,
         manifest_chunks_max: 7,
         roots_kept: 3,
         ..Tuning::default()

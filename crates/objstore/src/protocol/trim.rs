@@ -11,6 +11,7 @@
 use super::names::{self, ManifestCopy};
 use super::records::{FENCE_BYTES, Root};
 use super::shared::Shared;
+use super::wal_record::WalRun;
 use crate::bucket::ObjectInfo;
 use crate::error::{Result, StoreError};
 use crate::log::Level;
@@ -33,6 +34,8 @@ pub(crate) struct Trimmer {
     roots_kept: u64,
     sweep_former: bool,
     wal_end: u64,
+    /// The merged objects that the newest root names.
+    runs: Vec<WalRun>,
     /// (slot, slot of its full map) of the roots that are still there.
     roots: VecDeque<(u64, u64)>,
     manifest: Option<(ManifestCopy, Vec<u64>)>,
@@ -54,6 +57,7 @@ impl Trimmer {
             roots_kept: shared.tuning.roots_kept,
             sweep_former: shared.tuning.sweep_former,
             wal_end: 0,
+            runs: Vec::new(),
             roots: VecDeque::new(),
             manifest: None,
         };
@@ -70,12 +74,22 @@ impl Trimmer {
         if self.manifest.is_none() && self.sweep_former {
             self.send(Job::Sweep(files.map(str::to_owned).collect()));
         }
-        for chunk in self.wal_end..root.wal_first_chunk {
+        self.runs_published(root);
+        self.trim_manifest(root, offsets);
+    }
+
+    /// `root` is in the bucket; it differs from the one before at most in the merged objects it names.
+    pub(crate) fn runs_published(&mut self, root: &Root) {
+        for chunk in self.wal_end..root.wal_loose_first() {
             self.delete(names::wal_chunk(self.epoch, chunk));
         }
-        self.wal_end = self.wal_end.max(root.wal_first_chunk);
+        self.wal_end = self.wal_end.max(root.wal_loose_first());
+        for run in std::mem::replace(&mut self.runs, root.wal_runs.clone()) {
+            if !root.wal_runs.contains(&run) {
+                self.delete(names::merged_chunks(self.epoch, run.first, run.end));
+            }
+        }
         self.trim_roots(root);
-        self.trim_manifest(root, offsets);
     }
 
     /// Keeps the newest roots, and behind them every root that their file maps are built on.
@@ -190,6 +204,9 @@ fn is_left_over(object: &ObjectInfo, epoch: u64, live: &HashSet<String>) -> bool
 pub(crate) fn is_left_over_record(object: &ObjectInfo, epoch: u64) -> bool {
     let key = object.key.as_str();
     if let Some((owner, _, _)) = names::parse_manifest_chunk(key) {
+        return owner < epoch;
+    }
+    if let Some((owner, _, _)) = names::parse_merged_chunks(key) {
         return owner < epoch;
     }
     // A record of a fence's size may be a fence, and slot 0 is a claim or a fence: both stay.

@@ -11,6 +11,7 @@
 //! W3: `shipped` is the end of the contiguous prefix of arrived chunks; a hole holds it back.
 //! Lock rule: owned by `State`, under its mutex.
 
+use super::wal_runs::{Merge, MergeLimits, RunTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
@@ -76,6 +77,10 @@ pub(crate) struct WalTable {
     last_crc32c: u32,
     pieces: VecDeque<Piece>,
     shipped: u64,
+    /// The chunk behind that prefix.
+    arrived_end: u64,
+    /// Which chunks are merged, and which are still objects of their own.
+    pub(crate) runs: RunTable,
     /// Live chunks per WAL: the first one of each, for trimming.
     first_chunks: BTreeMap<u64, u64>,
     /// (p, n): bytes behind position p need DDL number n.
@@ -285,6 +290,7 @@ impl WalTable {
         let chunk = self.next_chunk;
         self.next_chunk += 1;
         self.first_chunks.entry(cut.log).or_insert(chunk);
+        self.runs.chunk_cut(cut.length);
         self.push(Piece { chunk: Some(chunk), end, ddl_seq, arrived: false });
         Some(Placed { chunk, ddl_seq, previous_crc32c: self.last_crc32c })
     }
@@ -310,7 +316,13 @@ impl WalTable {
     fn move_shipped(&mut self) {
         for piece in self.pieces.iter().take_while(|piece| piece.arrived) {
             self.shipped = self.shipped.max(piece.end);
+            self.arrived_end = self.arrived_end.max(piece.chunk.map_or(0, |chunk| chunk + 1));
         }
+    }
+
+    /// The chunks to merge next, of those in the contiguous prefix (W3).
+    pub(crate) fn plan_merge(&self, limits: &MergeLimits) -> Option<Merge> {
+        self.runs.plan(limits, self.arrived_end)
     }
 
     /// End of the contiguous prefix of arrived chunks (W3).
