@@ -42,12 +42,16 @@ typedef struct {
   const char *cache_dir;  /* part cache */
   const char *server_id;  /* for messages and the liveness hint, e.g. host:port:pid */
   uint64_t cache_bytes;   /* disk budget of the part cache */
+  uint64_t backlog_bytes_max; /* files that wait for their upload; 0 = 1 GiB */
   uint64_t lag_bytes_max; /* enforced lag of the bucket behind local commits */
   uint32_t lag_ms_max;
   uint32_t request_timeout_ms; /* one bucket request, first byte to last */
   uint8_t durability;
   uint8_t take_over;      /* 1: fence a live owner instead of refusing to open */
   void (*log)(int level, const char *message); /* called from any thread; never re-enters */
+  /* Called about ten times a second on a thread that waits for the bucket or for the upload backlog; not 0:
+   * the statement of this thread was killed, and the wait ends with kInterrupted. May be NULL. */
+  int (*is_interrupted)(void);
 } atoll_store_config;
 
 /* What one process remembers from one try to open its database to the next: the owner it waits for,
@@ -79,10 +83,12 @@ int atoll_store_was_restored(const atoll_store *store);
 /* ---- Table files (.sst, .blob). `number` is RocksDB's file number. ------------------------- */
 
 /* The finished, synced local file `path` is RocksDB's file `number`: queue its upload.
- * Blocks: while the upload backlog exceeds its limit. Errors: kFenced, kInterrupted at close. */
+ * Blocks: while the upload backlog is at its limit. Errors: kFenced; kInterrupted at close, or when the
+ * statement of this thread was killed: then the file is not registered. */
 atoll_result atoll_store_add_file(atoll_store *store, uint64_t number, const char *path);
 
-/* Uploads a finished file that has no number yet (bulk load), keyed by its local path. */
+/* Uploads a finished file that has no number yet (bulk load), keyed by its local path. Blocks and errors: as
+ * add_file. */
 atoll_result atoll_store_stage_file(atoll_store *store, const char *path);
 
 /* RocksDB linked or renamed the staged file at `staged_path` to file `number` at `path`. When
@@ -118,7 +124,8 @@ typedef struct {
 /* Reads through local file, then part cache, then bucket.
  * `refetch` != 0: a checksum above failed; drop cached parts of the range and read the bucket.
  * Requests: one ranged GET per run of missing parts. Blocks: on the network, bounded by
- * request_timeout_ms and retries. Errors: kUnavailable, kCorruption, kNotFound. */
+ * request_timeout_ms and retries. Errors: kUnavailable, kCorruption, kNotFound; kInterrupted when the
+ * statement of this thread was killed and the bucket has not answered for two seconds. */
 atoll_result atoll_file_read(atoll_file *file, uint64_t offset, uint64_t length, char *buffer,
                              uint64_t *read, int refetch);
 
@@ -171,7 +178,15 @@ atoll_result atoll_store_publish(atoll_store *store, uint32_t timeout_ms);
 /* kOk while this process may write; kFenced with the winner's epoch otherwise. One atomic load. */
 atoll_result atoll_store_may_write(const atoll_store *store);
 
+/* Not 0 while a thread waits because the upload backlog is at its limit. One atomic load. */
+int atoll_store_is_backlog_full(const atoll_store *store);
+
+/* For a server that shuts down: from now on nobody waits for the upload backlog. Flushes then end however long
+ * the bucket is away; the next start uploads their files. */
+void atoll_store_stop_waiting(atoll_store *store);
+
 /* Changes what may change while running. */
+void atoll_store_set_backlog_bytes_max(atoll_store *store, uint64_t bytes);
 void atoll_store_set_cache_bytes(atoll_store *store, uint64_t bytes);
 void atoll_store_set_durability(atoll_store *store, uint8_t durability, uint32_t lag_ms_max,
                                 uint64_t lag_bytes_max);

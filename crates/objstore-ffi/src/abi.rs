@@ -28,12 +28,14 @@ pub struct AtollStoreConfig {
     pub cache_dir: *const c_char,
     pub server_id: *const c_char,
     pub cache_bytes: u64,
+    pub backlog_bytes_max: u64,
     pub lag_bytes_max: u64,
     pub lag_ms_max: u32,
     pub request_timeout_ms: u32,
     pub durability: u8,
     pub take_over: u8,
     pub log: Option<extern "C" fn(c_int, *const c_char)>,
+    pub is_interrupted: Option<extern "C" fn() -> c_int>,
 }
 
 /// `atoll_read`.
@@ -159,6 +161,14 @@ pub(crate) fn log_function(log: Option<extern "C" fn(c_int, *const c_char)>) -> 
         let text = std::ffi::CString::new(message.replace('\0', " ")).unwrap_or_default();
         log(level as c_int, text.as_ptr());
     })
+}
+
+/// Wraps the C callback; null means never.
+pub(crate) fn interrupt_function(is_interrupted: Option<extern "C" fn() -> c_int>) -> objstore::Interrupt {
+    match is_interrupted {
+        Some(is_interrupted) => objstore::Interrupt::new(move || is_interrupted() != 0),
+        None => objstore::Interrupt::default(),
+    }
 }
 
 #[cfg(test)]

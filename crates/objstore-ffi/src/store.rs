@@ -1,6 +1,6 @@
 //! Opening and closing a store, and what RocksDB does with its table files.
 
-use crate::abi::{AtollResult, AtollStoreConfig, EachFile, log_function, text_of};
+use crate::abi::{AtollResult, AtollStoreConfig, EachFile, interrupt_function, log_function, text_of};
 use crate::guard::{guarded, guarded_or};
 use objstore::protocol::{Opener, Store};
 use objstore::{Durability, StoreConfig, StoreError};
@@ -201,6 +201,33 @@ pub unsafe extern "C" fn atoll_store_list_files(
 ///
 /// - `store` is open.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_set_backlog_bytes_max(store: *const StoreHandle, bytes: u64) {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or((), || unsafe { reach(store) }.files().set_backlog_bytes_max(bytes));
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_is_backlog_full(store: *const StoreHandle) -> c_int {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or(0, || unsafe { reach(store) }.files().is_backlog_full().into())
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_stop_waiting(store: *const StoreHandle) {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or((), || unsafe { reach(store) }.files().stop_waiting());
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_set_cache_bytes(store: *const StoreHandle, bytes: u64) {
     // SAFETY: the caller upholds the rule above.
     guarded_or((), || unsafe { reach(store) }.files().set_cache_bytes(bytes));
@@ -266,6 +293,10 @@ unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreErr
         cache_dir: PathBuf::from(text(config.cache_dir)),
         server_id: text(config.server_id),
         cache_bytes: config.cache_bytes,
+        backlog_bytes_max: match config.backlog_bytes_max {
+            0 => defaults.backlog_bytes_max,
+            given => given,
+        },
         lag_bytes_max: config.lag_bytes_max,
         lag_max: millis(config.lag_ms_max),
         request_timeout: match config.request_timeout_ms {
@@ -274,5 +305,6 @@ unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreErr
         },
         durability: Durability::from_number(config.durability)?,
         take_over: config.take_over != 0,
+        interrupt: interrupt_function(config.is_interrupted),
     })
 }

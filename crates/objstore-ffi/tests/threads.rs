@@ -56,12 +56,14 @@ fn open(folder: &Path) -> Handle {
         cache_dir: cache.as_ptr(),
         server_id: server.as_ptr(),
         cache_bytes: 4 << 20,
+        backlog_bytes_max: 0,
         lag_bytes_max: 1 << 30,
         lag_ms_max: TIMEOUT_MS,
         request_timeout_ms: 0,
         durability: 1,
         take_over: 0,
         log: None,
+        is_interrupted: None,
     };
     let mut store = null_mut();
     // SAFETY: the configuration and its strings live until the call returns.

@@ -3,6 +3,7 @@
 //! Nothing here touches the network or the disk. Defaults are those of a test; the server passes all fields.
 
 use crate::error::{Result, StoreError};
+use crate::interrupt::Interrupt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +34,10 @@ impl Durability {
     }
 }
 
+/// How much may wait for its upload by default: 1 GiB is 16 files of 64 MiB, or about 10 s of a 1 Gbit/s line; more
+/// would let local disks fill before RocksDB's own write stalls notice.
+pub const BACKLOG_BYTES_MAX: u64 = 1 << 30;
+
 /// Everything that opening a store needs.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // The fields are those of atoll_store_config in objstore.h.
@@ -47,11 +52,13 @@ pub struct StoreConfig {
     pub cache_dir: PathBuf,
     pub server_id: String,
     pub cache_bytes: u64,
+    pub backlog_bytes_max: u64,
     pub lag_bytes_max: u64,
     pub lag_max: Duration,
     pub request_timeout: Duration,
     pub durability: Durability,
     pub take_over: bool,
+    pub interrupt: Interrupt,
 }
 
 impl Default for StoreConfig {
@@ -67,11 +74,13 @@ impl Default for StoreConfig {
             cache_dir: PathBuf::new(),
             server_id: String::from("unknown"),
             cache_bytes: 1 << 30,
+            backlog_bytes_max: BACKLOG_BYTES_MAX,
             lag_bytes_max: 64 << 20,
             lag_max: Duration::from_secs(1),
             request_timeout: Duration::from_secs(30),
             durability: Durability::default(),
             take_over: false,
+            interrupt: Interrupt::default(),
         }
     }
 }

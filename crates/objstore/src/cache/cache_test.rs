@@ -36,12 +36,16 @@ impl Fixture {
     }
 
     fn open(&self, budget: u64, objects: &[(&Arc<str>, usize)]) -> Arc<Cache> {
+        self.open_with(budget, objects, Interrupt::default())
+    }
+
+    fn open_with(&self, budget: u64, objects: &[(&Arc<str>, usize)], interrupt: Interrupt) -> Arc<Cache> {
         let known: Vec<(Arc<str>, u64)> =
             objects.iter().map(|(key, size)| (Arc::clone(key), *size as u64)).collect();
         let log = crate::log::silent();
         let handle = self.runtime.handle().clone();
-        Cache::open(&self.folder.path().join("uuid"), budget, self.bucket.clone(), log, handle, known)
-            .unwrap()
+        let folder = self.folder.path().join("uuid");
+        Cache::open(&folder, budget, self.bucket.clone(), log, handle, interrupt, known).unwrap()
     }
 
     fn read(&self, cache: &Arc<Cache>, key: &Arc<str>, size: usize, offset: usize, length: usize) -> Vec<u8> {
@@ -376,4 +380,29 @@ fn adopted_files_are_read_without_requests() {
     cache.forget(&key);
     assert_eq!(cache.used_bytes.load(Ordering::Relaxed), 0);
     assert_eq!(f.disk_bytes(), 0);
+}
+
+#[test]
+fn a_killed_statement_does_not_wait_for_the_bucket() {
+    for budget in [1 << 20, 0] {
+        let mut f = Fixture::new();
+        let (key, _) = f.object("sst/00/1-1.sst", 2 * PART);
+        // Without a bound of its own, so that only the KILL can end the wait.
+        let endless = crate::retry::RetryPolicy { attempts_max: u32::MAX, ..f.bucket.policy().clone() };
+        f.bucket = f.bucket.with_policy(endless);
+        let cache = f.open_with(budget, &[(&key, 2 * PART)], Interrupt::new(|| true));
+        f.store.outage(true);
+        let start = Instant::now();
+        let mut out = vec![0; 100];
+        let mut wanted = [Wanted { offset: 0, out: &mut out, result: Ok(()) }];
+        if budget > 0 {
+            let file = cache.file(&key, 2 * PART as u64).unwrap();
+            cache.read(&file, &file.data().unwrap(), &mut wanted);
+        } else {
+            cache.read_past(&key, wanted.iter_mut().collect());
+        }
+        let error = wanted[0].result.clone().unwrap_err();
+        assert!(matches!(error, StoreError::Interrupted(_)), "budget {budget}: {error}");
+        assert!(start.elapsed() < Duration::from_secs(5), "budget {budget}: {:?}", start.elapsed());
+    }
 }

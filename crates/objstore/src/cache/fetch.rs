@@ -73,8 +73,15 @@ impl Cache {
             add(&self.stats.cache_misses, missing.len() as u64);
             join_short_end(file, &mut missing);
             self.waiting_readers.send_modify(|readers| *readers += 1);
-            let fetched = self.runtime.block_on(self.fetch(file, &missing));
+            let fetched = self.interrupt.block_on(&self.runtime, self.fetch(file, &missing));
             self.waiting_readers.send_modify(|readers| *readers -= 1);
+            let fetched = match fetched {
+                Ok(fetched) => fetched,
+                Err(killed) => {
+                    open.iter_mut().for_each(|want| want.result = Err(killed.clone()));
+                    return;
+                }
+            };
             open.retain_mut(|want| match self.assemble(file, data, want, &fetched) {
                 Some(outcome) => {
                     want.result = outcome;
@@ -108,9 +115,12 @@ impl Cache {
             let _permit = self.fetches.acquire().await;
             self.bucket.get_range(key, range.clone()).await
         });
-        let bodies = self.runtime.block_on(futures_util::future::join_all(gets));
+        let bodies = self.interrupt.block_on(&self.runtime, futures_util::future::join_all(gets));
         for want in wanted {
-            want.result = copy_from(&ranges, &bodies, want.offset, want.out);
+            want.result = match &bodies {
+                Ok(bodies) => copy_from(&ranges, bodies, want.offset, want.out),
+                Err(killed) => Err(killed.clone()),
+            };
         }
     }
 

@@ -13,6 +13,7 @@ mod queue;
 
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
+use crate::interrupt::Interrupt;
 use crate::log::{Level, LogFn};
 use crate::stats::{Stats, add, sub};
 use file::CacheFile;
@@ -62,6 +63,7 @@ pub(crate) struct Cache {
     stats: Arc<Stats>,
     log: LogFn,
     runtime: tokio::runtime::Handle,
+    interrupt: Interrupt,
     fetches: Semaphore,
     prefetches: Semaphore,
     unstored: Semaphore,
@@ -81,6 +83,7 @@ impl Cache {
         bucket: Bucket,
         log: LogFn,
         runtime: tokio::runtime::Handle,
+        interrupt: Interrupt,
         objects: impl IntoIterator<Item = (Arc<str>, u64)>,
     ) -> Result<Arc<Self>> {
         std::fs::create_dir_all(folder).map_err(|e| StoreError::from_io("creating the cache", folder, &e))?;
@@ -95,6 +98,7 @@ impl Cache {
             bucket,
             log,
             runtime,
+            interrupt,
             fetches: Semaphore::new(FETCHES_MAX),
             prefetches: Semaphore::new(PREFETCHES_MAX),
             unstored: Semaphore::new(UNSTORED_PARTS_MAX),

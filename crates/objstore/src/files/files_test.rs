@@ -8,6 +8,11 @@ use crate::fault::{FaultStore, faulty_bucket};
 use object_store::memory::InMemory;
 use std::time::{Duration, Instant};
 
+std::thread_local! {
+    /// Whether the statement of this thread was killed.
+    static IS_KILLED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 struct Fixture {
     files: Arc<Files>,
     bucket: Bucket,
@@ -47,7 +52,9 @@ impl Fixture {
             local_dir: folder.path().join("local"),
             cache_dir: folder.path().join("cache"),
             cache_bytes: 64 << 20,
+            backlog_bytes_max: crate::config::BACKLOG_BYTES_MAX,
             db_uuid: "uuid".to_owned(),
+            interrupt: Interrupt::new(|| IS_KILLED.get()),
             log: crate::log::silent(),
             runtime: runtime.handle().clone(),
         })
@@ -359,7 +366,7 @@ fn a_fence_wakes_and_refuses_writers() {
     let f = Fixture::new();
     f.store.as_ref().unwrap().outage(true);
     f.add(1, 100);
-    f.files.state.lock().backlog_bytes = BACKLOG_BYTES_MAX;
+    f.files.state.lock().backlog_bytes = crate::config::BACKLOG_BYTES_MAX;
     let path = f.path(2);
     f.write(&path, 100);
     std::thread::scope(|scope| {
@@ -450,4 +457,63 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
             assert!(stored.as_ref() == Some(&root_bytes[number]), "seed {seed}, step {step}, file {number}");
         }
     }
+}
+
+/// A registry whose bucket is away and whose backlog is full.
+fn with_full_backlog() -> Fixture {
+    let f = Fixture::new();
+    f.store.as_ref().unwrap().outage(true);
+    f.add(1, 100_000);
+    f.files.set_backlog_bytes_max(50_000);
+    f
+}
+
+#[test]
+fn a_killed_statement_does_not_wait_for_the_backlog() {
+    let f = with_full_backlog();
+    for number in [2, 3] {
+        f.write(&f.path(number), 1000);
+    }
+    let (files, path, staged) = (Arc::clone(&f.files), f.path(2), f.path(3));
+    let killed = std::thread::spawn(move || {
+        IS_KILLED.set(true);
+        (files.add_file(2, &path), files.stage_file(&staged))
+    });
+    f.until("both waits ended", || killed.is_finished());
+    let (added, staged) = killed.join().unwrap();
+    for error in [added.unwrap_err(), staged.unwrap_err()] {
+        assert!(matches!(error, StoreError::Interrupted(_)), "{error}");
+        assert!(error.to_string().contains("atoll_upload_backlog_max"), "{error}");
+    }
+    assert!(!f.files.is_backlog_full());
+    assert_eq!(f.files.list(), vec![(1, 100_000)], "a file that was refused must not be registered");
+}
+
+#[test]
+fn at_a_shutdown_nobody_waits_for_the_backlog_and_nothing_is_lost() {
+    let f = with_full_backlog();
+    let bytes = f.write(&f.path(2), 1000);
+    let (files, path) = (Arc::clone(&f.files), f.path(2));
+    let flush = std::thread::spawn(move || files.add_file(2, &path));
+    f.until("the flush waits", || f.files.is_backlog_full());
+    f.files.stop_waiting();
+    f.until("the flush ended", || flush.is_finished());
+    flush.join().unwrap().unwrap();
+    f.add(3, 1000);
+    f.store.as_ref().unwrap().heal();
+    let records = f.records();
+    assert_eq!(records.len(), 3);
+    assert_eq!(f.stored(&records[&2].key).unwrap(), bytes);
+}
+
+#[test]
+fn a_higher_limit_frees_who_waits() {
+    let f = with_full_backlog();
+    f.write(&f.path(2), 1000);
+    let (files, path) = (Arc::clone(&f.files), f.path(2));
+    let flush = std::thread::spawn(move || files.add_file(2, &path));
+    f.until("the flush waits", || f.files.is_backlog_full());
+    f.files.set_backlog_bytes_max(200_000);
+    f.until("the flush ended", || flush.is_finished());
+    flush.join().unwrap().unwrap();
 }

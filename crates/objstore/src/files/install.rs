@@ -61,6 +61,7 @@ impl Files {
             self.bucket.clone(),
             Arc::clone(&self.log),
             self.runtime.clone(),
+            self.interrupt.clone(),
             objects,
         )?;
         *self.cache.write() = Some(cache);

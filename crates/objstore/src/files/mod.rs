@@ -9,7 +9,8 @@
 //! F2  A local copy leaves its place only after its upload *and* a root that names it (gate G6).
 //! F3  An object is deleted only after a root without it is published (gate G3), and only below `sst/`.
 //! F4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's
-//!     limit makes `add_file` wait. It never fails a flush.
+//!     limit makes `add_file` wait. It never fails a flush. A killed statement does not wait, and at a shutdown
+//!     nobody does: what is not uploaded stays on the local disk, and the next start uploads it.
 //!
 //! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held over the network.
 
@@ -26,18 +27,15 @@ pub use handle::{FileHandle, ReadRequest};
 use crate::bucket::Bucket;
 use crate::cache::Cache;
 use crate::error::{Result, StoreError};
+use crate::interrupt::Interrupt;
 use crate::log::LogFn;
 use entry::{Entry, Upload};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
-
-/// `add_file` waits while more than this is not uploaded: 1 GiB is 16 files of 64 MiB, or about 10 s of a
-/// 1 Gbit/s line; more would let local disks fill before RocksDB's own write stalls notice.
-pub const BACKLOG_BYTES_MAX: u64 = 1 << 30;
 
 /// What a root says about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +57,10 @@ pub struct FilesConfig {
     /// The part cache goes into a folder of this, named by `db_uuid`.
     pub cache_dir: PathBuf,
     pub cache_bytes: u64,
+    /// `add_file` and `stage_file` wait while more bytes than this are not uploaded.
+    pub backlog_bytes_max: u64,
     pub db_uuid: String,
+    pub interrupt: Interrupt,
     pub log: LogFn,
     pub runtime: tokio::runtime::Handle,
 }
@@ -128,6 +129,8 @@ struct State {
     names_count: u64,
     generation: u64,
     backlog_bytes: u64,
+    /// The server shuts down: nobody waits for the backlog any more.
+    is_stopping: bool,
     ended: Option<StoreError>,
 }
 
@@ -140,12 +143,16 @@ pub struct Files {
     db_uuid: String,
     epoch: AtomicU64,
     state: Mutex<State>,
+    backlog_bytes_max: AtomicU64,
+    /// How many threads wait for the backlog to shrink.
+    backlog_waiters: AtomicUsize,
     backlog_shrunk: Condvar,
     queued: Notify,
     changed: watch::Sender<u64>,
     cache: RwLock<Option<Arc<Cache>>>,
     trash: trash::Trash,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    interrupt: Interrupt,
     log: LogFn,
     runtime: tokio::runtime::Handle,
 }
@@ -161,12 +168,15 @@ impl Files {
             db_uuid: config.db_uuid,
             epoch: AtomicU64::new(0),
             state: Mutex::default(),
+            backlog_bytes_max: AtomicU64::new(config.backlog_bytes_max),
+            backlog_waiters: AtomicUsize::new(0),
             backlog_shrunk: Condvar::new(),
             queued: Notify::new(),
             changed: watch::channel(0).0,
             cache: RwLock::new(None),
             trash: trash::Trash::default(),
             tasks: Mutex::default(),
+            interrupt: config.interrupt,
             log: config.log,
             runtime: config.runtime,
         });
@@ -181,7 +191,8 @@ impl Files {
 
     /// The finished, synced local file `path` is RocksDB's file `number`: queues its upload.
     ///
-    /// Blocks: while the backlog exceeds [`BACKLOG_BYTES_MAX`]. Errors: `Fenced`, `Interrupted` at close.
+    /// Blocks: while the backlog is at its limit, until [`Files::stop_waiting`]. Errors: `Fenced`; `Interrupted` at
+    /// close, or when the statement of this thread was killed: then the file is not registered.
     pub fn add_file(&self, number: u64, path: &Path) -> Result<()> {
         let size = size_of(path)?;
         self.wait_for_backlog(size)?;
@@ -189,6 +200,8 @@ impl Files {
     }
 
     /// Uploads a finished file that has no number yet (bulk load), remembered by its local path.
+    ///
+    /// Blocks, errors: as `add_file`.
     pub fn stage_file(&self, path: &Path) -> Result<()> {
         let size = size_of(path)?;
         self.wait_for_backlog(size)?;
@@ -357,6 +370,24 @@ impl Files {
     /// Changes with every added, removed or uploaded file.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Changes the limit of the backlog, in bytes.
+    pub fn set_backlog_bytes_max(&self, bytes: u64) {
+        self.backlog_bytes_max.store(bytes, Ordering::Relaxed);
+        let _state = self.state.lock(); // Whoever is about to wait has either seen the new limit or is woken.
+        self.backlog_shrunk.notify_all();
+    }
+
+    /// Whether somebody waits because the backlog is at its limit. One atomic load.
+    pub fn is_backlog_full(&self) -> bool {
+        self.backlog_waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// From now on nobody waits for the backlog: for a server that shuts down while the bucket is away. Uploads go on.
+    pub fn stop_waiting(&self) {
+        self.state.lock().is_stopping = true;
+        self.backlog_shrunk.notify_all();
     }
 
     /// Changes the budget of the part cache.

@@ -4,12 +4,14 @@
 //! file) but never the network.
 
 use super::entry::{Entry, Upload};
-use super::{BACKLOG_BYTES_MAX, Files, FilesSnapshot, Garbage, Local, State};
-use crate::error::Result;
+use super::{Files, FilesSnapshot, Garbage, Local, State};
+use crate::error::{Result, StoreError};
+use crate::interrupt::ASK_INTERVAL;
 use crate::stats::{add, sub};
+use parking_lot::MutexGuard;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 impl Files {
     /// Registers a local file without waiting for the backlog.
@@ -105,18 +107,42 @@ impl Files {
         self.changed.send_replace(state.generation);
     }
 
+    /// Waits until `size` more bytes fit into the backlog, the statement of this thread is killed, or the server stops.
     pub(super) fn wait_for_backlog(&self, size: u64) -> Result<()> {
         let mut state = self.state.lock();
-        loop {
-            if let Some(ended) = &state.ended {
-                return Err(ended.clone());
-            }
-            // A file above the limit goes alone.
-            if state.backlog_bytes == 0 || state.backlog_bytes + size <= BACKLOG_BYTES_MAX {
-                return Ok(());
-            }
-            self.backlog_shrunk.wait(&mut state);
+        if self.has_room(&state, size)? {
+            return Ok(());
         }
+        let _waiting = Waiting::begin(&self.backlog_waiters);
+        while !self.has_room(&state, size)? {
+            self.backlog_shrunk.wait_for(&mut state, ASK_INTERVAL);
+            // Asked without the lock: the answer comes from the server, which has locks of its own.
+            if MutexGuard::unlocked(&mut state, || self.interrupt.is_set()) {
+                return Err(self.killed_while_waiting(&state));
+            }
+        }
+        Ok(())
+    }
+
+    /// Errors: `Fenced`, `Interrupted` at close.
+    fn has_room(&self, state: &State, size: u64) -> Result<bool> {
+        if let Some(ended) = &state.ended {
+            return Err(ended.clone());
+        }
+        let limit = self.backlog_bytes_max.load(Ordering::Relaxed);
+        // A file above the limit goes alone.
+        Ok(state.is_stopping || state.backlog_bytes == 0 || state.backlog_bytes.saturating_add(size) <= limit)
+    }
+
+    fn killed_while_waiting(&self, state: &State) -> StoreError {
+        let last_error = self.bucket.stats().last_error();
+        let because =
+            if last_error.is_empty() { String::new() } else { format!(". Last error: {last_error}") };
+        StoreError::Interrupted(format!(
+            "the statement was killed while {} bytes waited for their upload and atoll_upload_backlog_max is {}{because}",
+            state.backlog_bytes,
+            self.backlog_bytes_max.load(Ordering::Relaxed)
+        ))
     }
 
     /// `sst/<hh>/<epoch>-<name>.<sst|blob>`: the two digits spread requests over the bucket's partitions.
@@ -126,5 +152,21 @@ impl Files {
         let last = format!("{epoch:020}-{name}.{extension}");
         let spread = crate::crc::crc32c(last.as_bytes()) & 0xff;
         format!("sst/{spread:02x}/{last}").into()
+    }
+}
+
+/// Counts a thread as waiting for as long as this lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiters: &'a AtomicUsize) -> Self {
+        waiters.fetch_add(1, Ordering::Relaxed);
+        Self(waiters)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

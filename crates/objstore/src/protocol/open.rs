@@ -75,7 +75,9 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
         local_dir: config.local_dir.clone(),
         cache_dir: config.cache_dir.clone(),
         cache_bytes: config.cache_bytes,
+        backlog_bytes_max: config.backlog_bytes_max,
         db_uuid: owner.db_uuid.clone(),
+        interrupt: config.interrupt.clone(),
         log: log.clone(),
         runtime: runtime.handle().clone(),
     })?;
