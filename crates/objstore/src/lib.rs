@@ -28,6 +28,7 @@ pub mod retry;
 pub mod stats;
 #[cfg(test)]
 mod stuck;
+mod supervisor;
 mod upload;
 
 pub use bucket::{Bucket, SlotOutcome};

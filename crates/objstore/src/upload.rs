@@ -270,7 +270,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_cancelled() => Err(StoreError::Interrupted("the store is closing".into())),
-        Err(_) => Err(StoreError::Bug("a disk task panicked".into())),
+        // Goes on in the task that waits for it, which is supervised.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 

@@ -89,7 +89,7 @@ impl Files {
 
     fn resume_in_background(self: &Arc<Self>, live: HashSet<Arc<str>>) {
         let files = Arc::clone(self);
-        let task = self.runtime.spawn(async move {
+        let task = self.supervisor.spawn_work("deleter of old table files", async move {
             if let Err(error) = files.resume_trash(&live).await {
                 (files.log)(
                     Level::Warning,

@@ -29,6 +29,7 @@ use crate::cache::Cache;
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
 use crate::log::LogFn;
+use crate::supervisor::Supervisor;
 use entry::{Entry, Upload};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -151,6 +152,7 @@ pub struct Files {
     changed: watch::Sender<u64>,
     cache: RwLock<Option<Arc<Cache>>>,
     trash: trash::Trash,
+    supervisor: Arc<Supervisor>,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     interrupt: Interrupt,
     log: LogFn,
@@ -175,6 +177,7 @@ impl Files {
             changed: watch::channel(0).0,
             cache: RwLock::new(None),
             trash: trash::Trash::default(),
+            supervisor: Supervisor::new(config.runtime.clone()),
             tasks: Mutex::default(),
             interrupt: config.interrupt,
             log: config.log,
@@ -360,6 +363,11 @@ impl Files {
     pub fn release(&self, snapshot: FilesSnapshot) {
         let mut state = self.state.lock();
         self.let_go(&mut state, &snapshot);
+    }
+
+    /// What starts and watches the background tasks of the store.
+    pub(crate) fn supervisor(&self) -> &Arc<Supervisor> {
+        &self.supervisor
     }
 
     /// Stops uploads and deletes for good; whoever waits gets `error`.

@@ -8,7 +8,7 @@ use super::entry::{Entry, Place, Upload};
 use crate::cache::Cache;
 use crate::crc::crc_of_parts;
 use crate::log::Level;
-use crate::upload::{copy_file, sum_file};
+use crate::upload::{blocking, copy_file, sum_file};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,13 @@ impl Files {
             return;
         }
         let files = Arc::clone(self);
-        self.runtime.spawn_blocking(move || {
-            for entry in entries {
-                files.settle_one(&entry);
-            }
+        let work = move || {
+            entries.iter().for_each(|entry| files.settle_one(entry));
+            Ok(())
+        };
+        self.supervisor.spawn_work("mover of local files", async move {
+            // An error means that the store closes: the next open moves what is left.
+            let _ = blocking(work).await;
         });
     }
 

@@ -8,6 +8,7 @@ use crate::retry::RetryPolicy;
 use crate::upload::{UploadedFile, is_worth_repeating};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Files uploaded at once: enough to fill a 1 Gbit/s line at 50 ms per request with 16 MiB pieces.
 const UPLOADERS: usize = 4;
@@ -30,10 +31,21 @@ impl Files {
         for _ in 0..UPLOADERS {
             // The tasks keep the registry alive until `stop`.
             let files = Arc::clone(self);
-            tasks.push(self.runtime.spawn(async move { files.upload_forever().await }));
+            tasks.push(self.spawn_endless("uploader", async move { files.upload_forever().await }));
         }
         let files = Arc::clone(self);
-        tasks.push(self.runtime.spawn(async move { files.empty_trash_forever().await }));
+        tasks.push(
+            self.spawn_endless("deleter of table files", async move { files.empty_trash_forever().await }),
+        );
+    }
+
+    fn spawn_endless(
+        self: &Arc<Self>,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> JoinHandle<()> {
+        let files = Arc::clone(self);
+        self.supervisor.spawn(name, move || files.state.lock().ended.is_some(), task)
     }
 
     async fn upload_forever(&self) {

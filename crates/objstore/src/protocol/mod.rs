@@ -74,6 +74,8 @@ mod s3_test;
 #[cfg(test)]
 mod short_wal_test;
 #[cfg(test)]
+mod supervision_test;
+#[cfg(test)]
 mod test_db;
 #[cfg(test)]
 mod test_random;

@@ -111,7 +111,7 @@ pub(crate) struct State {
     /// Since when something is unpublished.
     pub(crate) dirty_since: Option<Instant>,
     pub(crate) closing: bool,
-    /// Why this process may not write any more.
+    /// Why this process may not write any more: another owner, or a background task that died.
     pub(crate) fenced: Option<StoreError>,
 }
 

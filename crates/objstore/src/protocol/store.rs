@@ -81,12 +81,20 @@ impl Store {
     pub(crate) fn start(shared: Arc<Shared>, runtime: Runtime, lock: File, was_restored: bool) -> Arc<Self> {
         let (trimmer, trim) = Trimmer::new(&shared);
         let publisher = Publisher::new(shared.clone(), trimmer);
+        let supervisor = shared.files.supervisor();
+        let owner = Arc::downgrade(&shared);
+        supervisor.on_death(Box::new(move |error| {
+            if let Some(shared) = owner.upgrade() {
+                shared.set_fenced(error);
+            }
+        }));
+        let is_ending = |shared: Arc<Shared>| move || shared.is_ending();
         let tasks = vec![
-            runtime.spawn(shipper::run(shared.clone())),
-            runtime.spawn(merger::run(shared.clone())),
-            runtime.spawn(publisher.run()),
-            runtime.spawn(trim),
-            runtime.spawn(watch(shared.clone())),
+            supervisor.spawn("shipper of the log", is_ending(shared.clone()), shipper::run(shared.clone())),
+            supervisor.spawn("merger of the log", is_ending(shared.clone()), merger::run(shared.clone())),
+            supervisor.spawn("publisher", is_ending(shared.clone()), publisher.run()),
+            supervisor.spawn_work("trimmer", trim), // It ends with the publisher.
+            supervisor.spawn("watch for other owners", is_ending(shared.clone()), watch(shared.clone())),
         ];
         let (runtime, tasks) = (Mutex::new(Some(runtime)), Mutex::new(tasks));
         Arc::new(Self { shared, was_restored, runtime, tasks, lock })
@@ -305,7 +313,10 @@ impl Store {
         let (shared, path) = (&self.shared, &self.shared.path);
         let counters = shared.bucket.stats();
         let (files, files_bytes) = shared.files.totals();
-        let dirty_since = shared.state.lock().dirty_since;
+        let (dirty_since, fenced) = {
+            let state = shared.state.lock();
+            (state.dirty_since, state.fenced.clone())
+        };
         StoreStats {
             epoch: shared.epoch,
             requests_get: read(&counters.requests_get),
@@ -331,10 +342,11 @@ impl Store {
             wal_chunks_shipped: read(&counters.wal_chunks_shipped),
             files,
             files_bytes,
-            fenced: path.is_fenced(),
+            fenced: matches!(fenced, Some(StoreError::Fenced(_))),
             trim_disabled: counters.trim_disabled.load(Ordering::Relaxed),
             database_uuid: shared.db_uuid.clone(),
-            last_error: counters.last_error(),
+            // Why this server may not write outlasts what happens to single requests.
+            last_error: fenced.map_or_else(|| counters.last_error(), |reason| reason.to_string()),
         }
     }
 
