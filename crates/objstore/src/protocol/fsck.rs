@@ -127,6 +127,7 @@ fn use_of(object: &ObjectInfo, image: Option<&Image>, live: &HashSet<&str>) -> U
         return unneeded_if(!live.contains(key));
     }
     let is_numbered = names::parse_manifest_chunk(key).is_some()
+        || names::parse_merged_chunks(key).is_some()
         || names::parse_slot(names::ROOT_DIR, key).is_some()
         || names::parse_slot(names::WAL_DIR, key).is_some();
     if !is_numbered {
