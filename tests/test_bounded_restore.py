@@ -1,0 +1,86 @@
+"""Goal:   what a restore reads from the bucket, and what a stuck request costs, are bounded.
+Method: many small commits one by one, the process killed, its data directory deleted; the requests of the start that
+        follows are counted by a proxy. Then a proxy that keeps one PUT for half a minute and forwards it after all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import pytest
+from harness.proxy import Fault, Request
+
+COMMITS = 545
+LAG_S = 2.0
+# Roots, pieces of the MANIFEST, WAL; and the handful that a claim and the first queries need.
+GETS_MAX = 150
+GETS_AFTER_A_MINUTE_MAX = 60
+
+
+def insert_one_by_one(server, first: int, last: int, pause_s: float) -> float:
+    """Commits rows `first` to `last`, one each; returns the seconds that the slowest took."""
+    slowest = 0.0
+    with server.connect("shop") as connection, connection.cursor() as cursor:
+        for number in range(first, last + 1):
+            started = time.monotonic()
+            cursor.execute("INSERT INTO orders VALUES (%s, %s)", (number, f"order {number}"))
+            slowest = max(slowest, time.monotonic() - started)
+            time.sleep(pause_s)
+    return slowest
+
+
+def restore(server, proxy) -> dict[str, int]:
+    """Deletes the data directory, starts, and returns the requests by kind until the first query was answered."""
+    server.kill()
+    shutil.rmtree(server.data)
+    proxy.reset_counts()
+    server.start()
+    assert server.value("SELECT COUNT(*) FROM shop.orders") > 0
+    return proxy.counts()
+
+
+@pytest.mark.parametrize(
+    ("durability", "pause_s", "gets_max"),
+    [("async", 0.1, GETS_AFTER_A_MINUTE_MAX), ("sync", 0.0, GETS_MAX)],
+)
+def test_a_restore_after_many_small_commits_reads_few_objects(lab, durability, pause_s, gets_max):
+    store = lab.store()
+    proxy = lab.proxy(store)
+    server = lab.s3_server(store, endpoint=proxy.endpoint, atoll_durability=durability).start()
+    server.run("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, t TEXT) ENGINE=ATOLL")
+    insert_one_by_one(server, 1, COMMITS, pause_s)
+    if durability == "async":
+        time.sleep(2 * LAG_S)  # what the limits allow may be lost; here all of it has been shipped
+    shipped = server.counter("Atoll_wal_chunks_shipped")
+    objects = len(store.client.list("db/wal/"))
+    counts = restore(server, proxy)
+    by_engine = server.counter("Atoll_requests_get")
+    print(f"{durability}: {shipped} chunks shipped, {objects} objects of the WAL; the restore: {counts}")
+    assert server.value("SELECT COUNT(*), MAX(id) FROM shop.orders WHERE t = CONCAT('order ', id)") == COMMITS
+    assert server.value("SELECT MAX(id) FROM shop.orders") == COMMITS
+    assert counts["get"] <= gets_max, f"{counts} after {shipped} chunks"
+    assert by_engine <= gets_max + 20, "the engine counts GETs that were not sent"
+
+
+def test_one_request_without_an_answer_delays_commits_by_less_than_twice_the_lag(lab):
+    store = lab.store()
+    proxy = lab.proxy(store)
+    server = lab.s3_server(store, endpoint=proxy.endpoint, atoll_lag_max_ms=int(LAG_S * 1000)).start()
+    server.run("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, t TEXT) ENGINE=ATOLL")
+    for durability in ("async", "sync"):
+        server.run(f"SET GLOBAL atoll_durability={durability}", "TRUNCATE TABLE shop.orders")
+
+        def is_chunk(request: Request) -> bool:
+            return request.method == "PUT" and "/wal/" in request.target
+
+        # It lands after all, when its slot has long been taken by its repetition.
+        stuck = proxy.add(Fault(is_chunk, delay_s=12, times=1))
+        slowest = insert_one_by_one(server, 1, 200, 0.05)
+        print(f"{durability}: the slowest commit took {slowest:.2f} s")
+        assert stuck.acted == 1
+        assert slowest < 2 * LAG_S, f"{durability}: a commit took {slowest:.2f} s"
+        proxy.clear()
+    time.sleep(10)  # both are in the bucket now
+    restore(server, proxy)
+    assert server.value("SELECT COUNT(*) FROM shop.orders") == 200
