@@ -5,8 +5,9 @@
 use crate::output::{Printer, Table};
 use bytes::Bytes;
 use objstore::protocol::Inspector;
-use objstore::{Bucket, StoreError};
+use objstore::{Bucket, StoreConfig, StoreError, client};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Clocks may differ by this much before S3 refuses signatures at 15 minutes.
@@ -32,9 +33,15 @@ pub(crate) struct Finding {
 }
 
 /// True when no step failed.
-pub(crate) async fn run(printer: &Printer, connect: impl Fn() -> Result<Bucket, StoreError>) -> bool {
-    let findings = match connect() {
-        Ok(bucket) => examine(&bucket).await,
+pub(crate) async fn run(printer: &Printer, config: impl Fn() -> Result<StoreConfig, StoreError>) -> bool {
+    let findings = match config().and_then(|config| Ok((client::connect(&config, Arc::default())?, config))) {
+        Ok((bucket, config)) => {
+            let mut findings = examine(&bucket).await;
+            if !bucket.is_directory() && is_well(&findings) {
+                findings.push(upload_checksum(client::connect_damaging(&config, Arc::default())).await);
+            }
+            findings
+        }
         Err(error) => vec![failed("configuration", &error)],
     };
     let mut table = Table::new(&["step", "verdict", ""]);
@@ -47,13 +54,17 @@ pub(crate) async fn run(printer: &Printer, connect: impl Fn() -> Result<Bucket, 
         table.row(&[finding.step.to_owned(), verdict.to_owned(), finding.text.clone()]);
     }
     printer.table_or_json(&table, &findings);
+    is_well(&findings)
+}
+
+fn is_well(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.verdict != Verdict::Failed)
 }
 
 /// The steps, in the order in which a server meets them.
 pub(crate) async fn examine(bucket: &Bucket) -> Vec<Finding> {
     let mut findings = vec![ok("configuration", bucket.place().to_owned())];
-    let key = format!("hint/doctor/{}-{}", std::process::id(), nanoseconds());
+    let key = probe_key();
     match bucket.list("hint/doctor", None).await {
         Ok(_) => findings.push(ok("list", "allowed".to_owned())),
         Err(error) => {
@@ -78,6 +89,25 @@ pub(crate) async fn examine(bucket: &Bucket) -> Vec<Finding> {
     });
     findings.push(database(bucket).await);
     findings
+}
+
+/// Sends an upload that is damaged on its way: the store must refuse it.
+async fn upload_checksum(damaging: Result<Bucket, StoreError>) -> Finding {
+    let step = "upload checksum";
+    let refused = match damaging {
+        Ok(bucket) => bucket.refuses_damage(&format!("{}-damaged", probe_key())).await,
+        Err(error) => Err(error),
+    };
+    match refused {
+        Ok(true) => ok(step, "an upload damaged on its way is refused".to_owned()),
+        Ok(false) => {
+            let text = "the bucket takes uploads that were damaged on their way: nothing finds out before they are read. Use \
+                        https, a network and memory that check themselves, and atollctl verify --deep now and then"
+                .to_owned();
+            Finding { step, verdict: Verdict::Warning, text }
+        }
+        Err(error) => failed(step, &error),
+    }
 }
 
 /// Reads the probe object a few times; the fastest is the round trip.
@@ -145,9 +175,10 @@ fn failed(step: &'static str, error: &StoreError) -> Finding {
     Finding { step, verdict: Verdict::Failed, text: error.to_string() }
 }
 
-/// Makes the probe's name new.
-fn nanoseconds() -> u128 {
-    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos())
+/// A new name each time.
+fn probe_key() -> String {
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
+    format!("hint/doctor/{}-{now}", std::process::id())
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn fail(message: &str) -> ExitCode {
 async fn run(cli: &Cli) -> Result<bool, StoreError> {
     let printer = Printer::new(cli.json);
     if let Command::Doctor { .. } = &cli.command {
-        return Ok(doctor::run(&printer, || connect(cli)).await);
+        return Ok(doctor::run(&printer, || config(cli)).await);
     }
     let inspector = Inspector::new(connect(cli)?);
     match &cli.command {
@@ -149,6 +149,11 @@ async fn run(cli: &Cli) -> Result<bool, StoreError> {
 }
 
 fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
+    client::connect(&config(cli)?, Arc::default())
+}
+
+/// Errors: `Invalid` when a directory is named that does not exist.
+fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
     let connection = &cli.connection;
     let config = StoreConfig {
         url: cli.command.url().to_owned(),
@@ -166,7 +171,7 @@ fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
             return Err(StoreError::Invalid(format!("there is no directory {path}")));
         }
     }
-    client::connect(&config, Arc::default())
+    Ok(config)
 }
 
 async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {

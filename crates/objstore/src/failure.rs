@@ -25,6 +25,9 @@ pub(crate) enum Class {
     Unsupported,
 }
 
+/// How stores say that the bytes of an upload do not match their checksum.
+const DAMAGED: [&str; 3] = ["XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "BadDigest"];
+
 /// One failed attempt, understood.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -57,6 +60,11 @@ impl Failure {
             s3_code: None,
             connect: false,
         }
+    }
+
+    /// Whether the store refused an upload because its bytes were damaged on the way.
+    pub(crate) fn is_damaged_upload(&self) -> bool {
+        self.s3_code.as_deref().is_some_and(|code| DAMAGED.contains(&code))
     }
 
     /// The error for the caller.
@@ -105,6 +113,9 @@ impl Failure {
             }
             Some("RequestTimeTooSkewed") => {
                 return ". The clocks of this machine and of the bucket differ too much: set the time (NTP)";
+            }
+            Some(code) if DAMAGED.contains(&code) => {
+                return ". The bytes were damaged on their way to the bucket, which has refused them: look for a faulty proxy, network card or memory";
             }
             Some("NotImplemented") => {
                 return ". The provider lacks something Atoll needs, most likely conditional PUT (If-None-Match): use another provider or a newer version";
@@ -165,6 +176,8 @@ fn classify(
         Some("SlowDown" | "RequestTimeout" | "InternalError" | "ServiceUnavailable") => {
             return Class::Transient;
         }
+        // Nothing was stored: the same bytes again.
+        Some(code) if DAMAGED.contains(&code) => return Class::Transient,
         _ => {}
     }
     if let Some(io) = io_error_of(error) {
@@ -306,5 +319,9 @@ mod tests {
             "{message}"
         );
         assert_eq!(generic("the connection was reset").class, Class::Transient);
+        let damaged = status("400 Bad Request: <Code>XAmzContentSHA256Mismatch</Code>");
+        assert!(damaged.is_damaged_upload() && damaged.class == Class::Transient);
+        let message = damaged.into_error("writing", "k", "bucket b", 5).to_string();
+        assert!(message.contains("damaged on their way"), "{message}");
     }
 }

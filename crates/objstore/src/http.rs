@@ -37,12 +37,22 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Transport {
     connect_timeout: Duration,
     tls: Option<rustls::ClientConfig>,
+    line: Line,
+}
+
+/// What becomes of uploads on their way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// They arrive as they were sent.
+    Clean,
+    /// One bit of each is changed: to see whether the store notices.
+    Damaging,
 }
 
 impl Transport {
     /// A transport for plain HTTP only.
     pub(crate) fn plain(connect_timeout: Duration) -> Self {
-        Self { connect_timeout, tls: None }
+        Self { connect_timeout, tls: None, line: Line::Clean }
     }
 
     /// A transport that also speaks TLS.
@@ -65,7 +75,12 @@ impl Transport {
             .map_err(|e| StoreError::Bug(format!("setting up TLS: {e}")))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Ok(Self { connect_timeout, tls: Some(tls) })
+        Ok(Self { connect_timeout, tls: Some(tls), line: Line::Clean })
+    }
+
+    /// The same transport over another line.
+    pub(crate) fn over(self, line: Line) -> Self {
+        Self { line, ..self }
     }
 }
 
@@ -83,31 +98,34 @@ impl HttpConnector for Transport {
         tcp.set_connect_timeout(Some(self.connect_timeout));
         tcp.set_keepalive(Some(Duration::from_secs(30)));
         Ok(match &self.tls {
-            None => HttpClient::new(Pool::new(tcp)),
+            None => HttpClient::new(Pool::new(tcp, self.line)),
             Some(tls) => {
                 let https: HttpsConnector<TcpConnector> = HttpsConnectorBuilder::new()
                     .with_tls_config(tls.clone())
                     .https_or_http()
                     .enable_http1()
                     .wrap_connector(tcp);
-                HttpClient::new(Pool::new(https))
+                HttpClient::new(Pool::new(https, self.line))
             }
         })
     }
 }
 
 /// A pool of connections.
-struct Pool<C>(Client<C, HttpRequestBody>);
+struct Pool<C> {
+    client: Client<C, HttpRequestBody>,
+    line: Line,
+}
 
 impl<C: Connect + Clone> Pool<C> {
-    fn new(connector: C) -> Self {
+    fn new(connector: C, line: Line) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .http1_max_buf_size(READ_BYTES_MAX)
             .build(connector);
-        Self(client)
+        Self { client, line }
     }
 }
 
@@ -120,9 +138,23 @@ impl<C> fmt::Debug for Pool<C> {
 #[async_trait]
 impl<C: Connect + Clone + Send + Sync + 'static> HttpService for Pool<C> {
     async fn call(&self, request: HttpRequest) -> std::result::Result<HttpResponse, HttpError> {
-        let response = self.0.request(request).await.map_err(request_error)?;
+        let request = match self.line {
+            Line::Clean => request,
+            Line::Damaging => damage(request).await?,
+        };
+        let response = self.client.request(request).await.map_err(request_error)?;
         Ok(response.map(|body: Incoming| HttpResponseBody::new(body.map_err(body_error))))
     }
+}
+
+/// Flips the lowest bit of the last byte of a body that was already signed.
+async fn damage(request: HttpRequest) -> std::result::Result<HttpRequest, HttpError> {
+    let (head, body) = request.into_parts();
+    let mut bytes = body.collect().await?.to_bytes().to_vec();
+    if let Some(last) = bytes.last_mut() {
+        *last ^= 1;
+    }
+    Ok(HttpRequest::from_parts(head, HttpRequestBody::from(bytes)))
 }
 
 /// An error before the reply's head.

@@ -78,15 +78,20 @@ impl Supervisor {
         AssertUnwindSafe(task).catch_unwind().await
     }
 
+    /// Makes the store read-only because of what a task has met.
+    pub(crate) fn end_with(&self, error: StoreError) {
+        if let Some(tell) = self.on_death.get() {
+            tell(error);
+        }
+    }
+
     fn died(&self, name: &str, reason: &str) {
         let error = StoreError::ReadOnly(format!(
             "a background task of the engine, the {name}, has died: {reason}. Without it nothing more can be promised, so \
              this server makes no more changes; what it acknowledged is on its local disk. Report this, and restart the \
              server"
         ));
-        if let Some(tell) = self.on_death.get() {
-            tell(error);
-        }
+        self.end_with(error);
     }
 }
 

@@ -1,7 +1,11 @@
 //! Uploads a finished local file: one PUT, or a multipart upload with parallel parts, or a hard link when
 //! the bucket is a directory. The file is read once; checksums are taken on the way.
 //!
-//! Names of table files are unique, so repeating an upload writes the same bytes again and does no harm.
+//! Names of table files are unique, so repeating an upload writes the same bytes again and does no harm. A single PUT is
+//! create-only all the same: of two processes that write as one (a machine that was copied while it ran), the second must
+//! not replace the file of the first. Multipart uploads have no such condition.
+//!
+//! What is sent carries its SHA-256 in the signature of the request, and the store checks it.
 
 use crate::bucket::Bucket;
 use crate::crc::{crc_of_parts, part_crcs};
@@ -12,7 +16,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as ObjectPath;
-use object_store::{Attribute, Attributes, PutMultipartOptions, PutOptions};
+use object_store::{Attribute, Attributes, PutMode, PutMultipartOptions, PutOptions};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -80,9 +84,71 @@ impl Bucket {
         let (bytes, crcs) = read_piece(file, 0, size).await?;
         let crc32c = crc_of_parts(&crcs, size);
         attributes.insert(Attribute::Metadata("crc32c".into()), format!("{crc32c:08x}").into());
-        let options = PutOptions { attributes, ..PutOptions::default() };
-        self.put_unconditional(key, bytes, options).await?;
+        let options = PutOptions { attributes, mode: PutMode::Create, ..PutOptions::default() };
+        self.create_file(key, bytes, options).await?;
         Ok(UploadedFile { size, crc32c, part_crcs: crcs, copied: false })
+    }
+
+    /// Creates an object unless it exists. One that exists with the same bytes is an earlier attempt's.
+    ///
+    /// Errors: `Fenced` when the name holds other bytes, because only a second process in the same epoch makes those.
+    async fn create_file(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<()> {
+        let path = self.path(key)?;
+        let size = bytes.len() as u64;
+        let created = self
+            .repeat("writing", key, &self.parts.stats.requests_put, size, || async {
+                let put = self.parts.store.put_opts(&path, bytes.clone().into(), options.clone());
+                put.await.map(|_| ()).map_err(|e| Failure::new(&e))
+            })
+            .await;
+        match created {
+            Err(StoreError::Unavailable(message)) if !self.holds(key, &bytes).await? => {
+                Err(StoreError::Unavailable(message))
+            }
+            Ok(()) | Err(StoreError::Unavailable(_)) => {
+                add(&self.parts.stats.bytes_uploaded, size);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether `key` has these bytes; false when it is absent or cannot be read. Other bytes are believed when two reads
+    /// agree, so that a reply damaged on the way fences nobody.
+    async fn holds(&self, key: &str, bytes: &Bytes) -> Result<bool> {
+        let mut seen: Option<Bytes> = None;
+        for _ in 0..4 {
+            let Ok(found) = self.get(key).await else { return Ok(false) };
+            if found == *bytes {
+                return Ok(true);
+            }
+            if seen.as_ref() == Some(&found) {
+                return Err(StoreError::Fenced(format!(
+                    "{key} in {} holds another file of the same name and epoch: a second process writes as this one. This \
+                     server stops writing. Look for a copy of this machine or of its data directory",
+                    self.place()
+                )));
+            }
+            seen = Some(found);
+        }
+        Ok(false)
+    }
+
+    /// Whether the store refuses an upload that was damaged on its way, as it must.
+    ///
+    /// Requires: a bucket of [`crate::client::connect_damaging`]; `key` is new. Errors: `Unavailable`, `Refused`.
+    /// Requests: one PUT; a DELETE when the store took it.
+    pub async fn refuses_damage(&self, key: &str) -> Result<bool> {
+        let path = self.path(key)?;
+        add(&self.parts.stats.requests_put, 1);
+        let put =
+            self.parts.store.put_opts(&path, Bytes::from_static(b"intact").into(), PutOptions::default());
+        let failure = match tokio::time::timeout(self.policy.request_timeout, put).await {
+            Ok(Ok(_)) => return self.delete(key).await.map(|()| false),
+            Ok(Err(error)) => Failure::new(&error),
+            Err(_) => Failure::timeout(self.policy.request_timeout),
+        };
+        if failure.is_damaged_upload() { Ok(true) } else { Err(self.give_up(failure, "writing", key, 1)) }
     }
 
     async fn put_pieces(

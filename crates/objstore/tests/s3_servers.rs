@@ -170,6 +170,27 @@ async fn uploads(server: &Server) {
     assert!(gone.is_not_found(), "{gone}");
 }
 
+/// Every kind of upload carries a checksum, and the server checks it.
+async fn damaged_uploads(server: &Server) {
+    let bucket = server.bucket();
+    wait_until_ready(&bucket).await;
+    let damaging = client::connect_damaging(&server.config(), Arc::new(Stats::default())).unwrap();
+    assert!(damaging.refuses_damage("hint/damaged").await.unwrap());
+    let (bytes, nonce) = slot("root");
+    let error = damaging.create_slot("root/3", bytes, &nonce).await.unwrap_err();
+    assert!(error.to_string().contains("damaged on their way"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, size) in [("single", 1000), ("pieces", PIECE_BYTES as usize + 1000)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, vec![7; size]).unwrap();
+        let error = damaging.put_file(&format!("sst/00/{name}"), &path, &[]).await.unwrap_err();
+        assert!(error.to_string().contains("damaged on their way"), "{name}: {error}");
+    }
+    for folder in ["hint", "root", "sst"] {
+        assert!(bucket.list(folder, None).await.unwrap().is_empty(), "{folder}");
+    }
+}
+
 /// Opens with a changed configuration and returns the error of the first request.
 async fn refused(server: &Server, change: impl Fn(&mut StoreConfig)) -> StoreError {
     let mut config = server.config();
@@ -226,6 +247,7 @@ on_both! {
     every_request_kind_works => contract;
     one_writer_wins_each_slot => racing_writers;
     files_arrive_whole => uploads;
+    damaged_uploads_are_refused => damaged_uploads;
     refusals_name_the_setting_to_change => messages;
 }
 

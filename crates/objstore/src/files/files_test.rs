@@ -517,3 +517,19 @@ fn a_higher_limit_frees_who_waits() {
     f.until("the flush ended", || flush.is_finished());
     flush.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_second_process_in_the_same_epoch_replaces_no_file() {
+    let f = Fixture::new();
+    let bytes = f.add(7, 1000);
+    let records = f.records();
+    // A machine that was copied while it ran: the same epoch and number, another file.
+    let other = Fixture::over(f.bucket.clone(), None, tempfile::tempdir().unwrap(), runtime(), Vec::new());
+    std::fs::write(other.path(7), vec![9; 1000]).unwrap();
+    other.files.add_file(7, &other.path(7)).unwrap();
+    let snapshot = other.files.snapshot();
+    let error = other.runtime.block_on(other.files.wait_uploaded(&snapshot)).unwrap_err();
+    assert!(matches!(error, StoreError::Fenced(_)), "{error}");
+    assert!(error.to_string().contains("copy of this machine"), "{error}");
+    assert_eq!(f.stored(&records[&7].key).unwrap(), bytes);
+}

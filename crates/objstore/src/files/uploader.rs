@@ -86,6 +86,10 @@ impl Files {
             if matches!(&*entry.upload.lock(), Upload::Dropped) || self.state.lock().ended.is_some() {
                 return;
             }
+            if let StoreError::Fenced(_) = error {
+                self.supervisor.end_with(error.clone());
+                return self.fence(error);
+            }
             if !is_worth_repeating(&error) && self.is_lost(entry, attempt) {
                 return self.fail(entry, &path, error);
             }
