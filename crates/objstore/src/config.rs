@@ -39,7 +39,7 @@ impl Durability {
 pub const BACKLOG_BYTES_MAX: u64 = 1 << 30;
 
 /// Everything that opening a store needs.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[allow(missing_docs)] // The fields are those of atoll_store_config in objstore.h.
 pub struct StoreConfig {
     pub url: String,
@@ -59,6 +59,20 @@ pub struct StoreConfig {
     pub durability: Durability,
     pub take_over: bool,
     pub interrupt: Interrupt,
+}
+
+impl std::fmt::Debug for StoreConfig {
+    /// Where and as whom, without the secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreConfig")
+            .field("url", &self.url)
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .field("local_dir", &self.local_dir)
+            .field("server_id", &self.server_id)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for StoreConfig {
@@ -199,6 +213,20 @@ mod tests {
             let error = Location::parse(wrong).unwrap_err();
             assert!(matches!(error, StoreError::Invalid(_)), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn secrets_are_in_no_debug_text() {
+        let secret = || "hidden".to_owned();
+        let config = StoreConfig {
+            access_key: secret(),
+            secret_key: secret(),
+            session_token: secret(),
+            url: "s3://shown".to_owned(),
+            ..StoreConfig::default()
+        };
+        let text = format!("{config:?}");
+        assert!(text.contains("s3://shown") && !text.contains("hidden"), "{text}");
     }
 
     #[test]

@@ -58,7 +58,8 @@ pub(crate) struct Cache {
     used_bytes: AtomicU64,
     state: Mutex<State>,
     full_since: Mutex<Option<Instant>>,
-    trim_disabled: AtomicBool,
+    /// The file system cannot punch holes: whole objects are evicted.
+    has_no_holes: AtomicBool,
     bucket: Bucket,
     stats: Arc<Stats>,
     log: LogFn,
@@ -93,7 +94,7 @@ impl Cache {
             used_bytes: AtomicU64::new(0),
             state: Mutex::default(),
             full_since: Mutex::new(None),
-            trim_disabled: AtomicBool::new(false),
+            has_no_holes: AtomicBool::new(false),
             stats: Arc::clone(bucket.stats()),
             bucket,
             log,
@@ -274,14 +275,14 @@ impl Cache {
 
     fn evict(&self, file: &CacheFile, part: u32) {
         add(&self.stats.cache_evictions, 1);
-        if self.trim_disabled.load(Ordering::Relaxed) {
+        if self.has_no_holes.load(Ordering::Relaxed) {
             return self.evict_whole(file);
         }
         self.release(file.clear(part));
         match file.punch(part) {
             Ok(()) => {}
             Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
-                self.disable_trim();
+                self.evict_whole_from_now_on();
                 self.evict_whole(file);
             }
             Err(error) => (self.log)(Level::Warning, &format!("trimming the cache: {error}")),
@@ -298,9 +299,8 @@ impl Cache {
         }
     }
 
-    fn disable_trim(&self) {
-        if !self.trim_disabled.swap(true, Ordering::Relaxed) {
-            self.stats.trim_disabled.store(true, Ordering::Relaxed);
+    fn evict_whole_from_now_on(&self) {
+        if !self.has_no_holes.swap(true, Ordering::Relaxed) {
             (self.log)(
                 Level::Warning,
                 &format!(

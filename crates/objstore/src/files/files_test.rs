@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 std::thread_local! {
     /// Whether the statement of this thread was killed.
-    static IS_KILLED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    pub(super) static IS_KILLED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-struct Fixture {
-    files: Arc<Files>,
+pub(super) struct Fixture {
+    pub(super) files: Arc<Files>,
     bucket: Bucket,
-    store: Option<Arc<FaultStore<InMemory>>>,
+    pub(super) store: Option<Arc<FaultStore<InMemory>>>,
     folder: tempfile::TempDir,
     runtime: tokio::runtime::Runtime,
 }
@@ -26,7 +26,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (bucket, store) = faulty_bucket();
         Self::over(bucket, Some(store), tempfile::tempdir().unwrap(), runtime(), Vec::new())
     }
@@ -71,24 +71,24 @@ impl Fixture {
         Self::over(self.bucket, self.store, self.folder, self.runtime, map)
     }
 
-    fn path(&self, number: u64) -> PathBuf {
+    pub(super) fn path(&self, number: u64) -> PathBuf {
         self.folder.path().join(format!("local/{number:06}.sst"))
     }
 
-    fn write(&self, path: &Path, size: usize) -> Vec<u8> {
+    pub(super) fn write(&self, path: &Path, size: usize) -> Vec<u8> {
         let salt = path.to_string_lossy().bytes().map(usize::from).sum::<usize>() | 1;
         let bytes: Vec<u8> = (0..size).map(|i| ((i * salt) ^ (i >> 10)) as u8).collect();
         std::fs::write(path, &bytes).unwrap();
         bytes
     }
 
-    fn add(&self, number: u64, size: usize) -> Vec<u8> {
+    pub(super) fn add(&self, number: u64, size: usize) -> Vec<u8> {
         let bytes = self.write(&self.path(number), size);
         self.files.add_file(number, &self.path(number)).unwrap();
         bytes
     }
 
-    fn records(&self) -> BTreeMap<u64, FileRecord> {
+    pub(super) fn records(&self) -> BTreeMap<u64, FileRecord> {
         let snapshot = self.files.snapshot();
         self.wait(&snapshot)
     }
@@ -119,14 +119,14 @@ impl Fixture {
     }
 
     /// The object as it lies in the bucket, past all faults.
-    fn stored(&self, key: &str) -> Option<Vec<u8>> {
+    pub(super) fn stored(&self, key: &str) -> Option<Vec<u8>> {
         use object_store::ObjectStoreExt;
         let inner = &self.store.as_ref().unwrap().inner;
         let path = object_store::path::Path::from(format!("db/{key}"));
         self.runtime.block_on(async { Some(inner.get(&path).await.ok()?.bytes().await.ok()?.to_vec()) })
     }
 
-    fn until(&self, what: &str, condition: impl Fn() -> bool) {
+    pub(super) fn until(&self, what: &str, condition: impl Fn() -> bool) {
         let start = Instant::now();
         while !condition() {
             assert!(start.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
@@ -459,65 +459,6 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
     }
 }
 
-/// A registry whose bucket is away and whose backlog is full.
-fn with_full_backlog() -> Fixture {
-    let f = Fixture::new();
-    f.store.as_ref().unwrap().outage(true);
-    f.add(1, 100_000);
-    f.files.set_backlog_bytes_max(50_000);
-    f
-}
-
-#[test]
-fn a_killed_statement_does_not_wait_for_the_backlog() {
-    let f = with_full_backlog();
-    for number in [2, 3] {
-        f.write(&f.path(number), 1000);
-    }
-    let (files, path, staged) = (Arc::clone(&f.files), f.path(2), f.path(3));
-    let killed = std::thread::spawn(move || {
-        IS_KILLED.set(true);
-        (files.add_file(2, &path), files.stage_file(&staged))
-    });
-    f.until("both waits ended", || killed.is_finished());
-    let (added, staged) = killed.join().unwrap();
-    for error in [added.unwrap_err(), staged.unwrap_err()] {
-        assert!(matches!(error, StoreError::Interrupted(_)), "{error}");
-        assert!(error.to_string().contains("atoll_upload_backlog_max"), "{error}");
-    }
-    assert!(!f.files.is_backlog_full());
-    assert_eq!(f.files.list(), vec![(1, 100_000)], "a file that was refused must not be registered");
-}
-
-#[test]
-fn at_a_shutdown_nobody_waits_for_the_backlog_and_nothing_is_lost() {
-    let f = with_full_backlog();
-    let bytes = f.write(&f.path(2), 1000);
-    let (files, path) = (Arc::clone(&f.files), f.path(2));
-    let flush = std::thread::spawn(move || files.add_file(2, &path));
-    f.until("the flush waits", || f.files.is_backlog_full());
-    f.files.stop_waiting();
-    f.until("the flush ended", || flush.is_finished());
-    flush.join().unwrap().unwrap();
-    f.add(3, 1000);
-    f.store.as_ref().unwrap().heal();
-    let records = f.records();
-    assert_eq!(records.len(), 3);
-    assert_eq!(f.stored(&records[&2].key).unwrap(), bytes);
-}
-
-#[test]
-fn a_higher_limit_frees_who_waits() {
-    let f = with_full_backlog();
-    f.write(&f.path(2), 1000);
-    let (files, path) = (Arc::clone(&f.files), f.path(2));
-    let flush = std::thread::spawn(move || files.add_file(2, &path));
-    f.until("the flush waits", || f.files.is_backlog_full());
-    f.files.set_backlog_bytes_max(200_000);
-    f.until("the flush ended", || flush.is_finished());
-    flush.join().unwrap().unwrap();
-}
-
 #[test]
 fn a_second_process_in_the_same_epoch_replaces_no_file() {
     let f = Fixture::new();
@@ -532,4 +473,23 @@ fn a_second_process_in_the_same_epoch_replaces_no_file() {
     assert!(matches!(error, StoreError::Fenced(_)), "{error}");
     assert!(error.to_string().contains("copy of this machine"), "{error}");
     assert_eq!(f.stored(&records[&7].key).unwrap(), bytes);
+}
+
+#[test]
+fn one_bad_deletion_record_does_not_keep_the_others() {
+    let f = Fixture::new();
+    let put = |key: &str, text: &str| {
+        let bytes = bytes::Bytes::from(text.to_owned());
+        f.runtime.block_on(f.bucket.put_unconditional(key, bytes, Default::default())).unwrap();
+    };
+    let record = |number: u64| format!("tomb/{:020}/{number:020}", 1);
+    let (old, foreign) = ("sst/00/old.sst", "root/1/1");
+    put(old, "old");
+    put(foreign, "foreign");
+    put(&record(0), &format!("nonce\n{foreign}"));
+    put(&record(1), &format!("nonce\n{old}"));
+    let f = f.reopen(Vec::new());
+    f.until("the good record is worked off", || f.object(&record(1)).is_none());
+    assert_eq!(f.object(old), None);
+    assert!(f.object(foreign).is_some() && f.object(&record(0)).is_some());
 }

@@ -460,3 +460,7 @@ fn size_of(path: &Path) -> Result<u64> {
 #[cfg(test)]
 #[path = "files_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "backlog_test.rs"]
+mod backlog_tests;

@@ -142,15 +142,27 @@ impl Files {
     }
 
     /// Finishes the deletions of earlier processes. `live` are the keys of the installed map.
+    ///
+    /// A record that cannot be worked off stays, and the others are worked off all the same.
+    /// Errors: the first one; `Unavailable` ends the work.
     pub(super) async fn resume_trash(&self, live: &HashSet<Arc<str>>) -> Result<()> {
+        let mut outcome = Ok(());
         for record in self.bucket.list("tomb", None).await? {
-            let text = self.bucket.get(&record.key).await?;
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let keys: Vec<Arc<str>> =
-                text.lines().skip(1).map(Arc::from).filter(|key| !live.contains(key)).collect();
-            self.delete_keys(&keys).await?;
-            self.bucket.delete(&record.key).await?;
+            let done = self.resume_record(&record.key, live).await;
+            if let Err(StoreError::Unavailable(_)) = done {
+                return done;
+            }
+            outcome = outcome.and(done.map_err(|error| error.with(&record.key)));
         }
-        Ok(())
+        outcome
+    }
+
+    async fn resume_record(&self, record: &str, live: &HashSet<Arc<str>>) -> Result<()> {
+        let text = self.bucket.get(record).await?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let keys: Vec<Arc<str>> =
+            text.lines().skip(1).map(Arc::from).filter(|key| !live.contains(key)).collect();
+        self.delete_keys(&keys).await?;
+        self.bucket.delete(record).await
     }
 }
