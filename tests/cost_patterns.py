@@ -34,7 +34,9 @@ class Pattern:
     after: str = ""
 
 
-BATCHED_ACCESS = "SET join_cache_level = 6, optimizer_switch = 'mrr=on,mrr_cost_based=off,join_cache_hashed=off'"
+BATCHED_ACCESS = (
+    "SET join_cache_level = 6, optimizer_switch = 'mrr=on,mrr_cost_based=off,join_cache_hashed=off'"
+)
 BATCHED_ACCESS_OFF = "SET join_cache_level = DEFAULT, optimizer_switch = DEFAULT"
 
 

@@ -133,9 +133,7 @@ class Session:
         return {**cost, "read_steps": max(0, cost["cursor_steps"] - cost["estimate_steps"])}
 
 
-def breaches(
-    pattern: Pattern, small: dict[str, int], large: dict[str, int], versions: int = 0
-) -> list[str]:
+def breaches(pattern: Pattern, small: dict[str, int], large: dict[str, int], versions: int = 0) -> list[str]:
     found = []
     for bound, names in BOUNDS.items():
         allowed = getattr(pattern, bound)
@@ -249,7 +247,7 @@ def test_reads_beside_other_transactions(filled: Server) -> None:
 # A commit writes its changes to the log once and syncs it once, however large the table is.
 COMMITS = (
     (Pattern("INSERT", "INSERT INTO w4 VALUES ({m} + 5 + (@n := @n + 1), 1, 1, 1, 1)"), 700),
-    (Pattern("INSERT of two rows", "INSERT INTO w4 SELECT {m} + 50 + (@n := @n + 1), 1, 1, 1, 1 FROM seq_1_to_2"), 1000),
+    (Pattern("INSERT of two", "INSERT INTO w4 SELECT {m} + 50 + (@n := @n + 1), 1, 1, 1, 1 FROM seq_1_to_2"), 1000),
     (Pattern("UPDATE", "UPDATE w4 SET a = a + 1 WHERE id = {m}"), 500),
     (Pattern("DELETE", "DELETE FROM w4 WHERE id > {m} AND id < {m} + 1000 ORDER BY id LIMIT 1"), 500),
     (Pattern("SELECT", "SELECT * FROM w4 WHERE id = {m}"), 0),

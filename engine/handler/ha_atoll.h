@@ -335,7 +335,7 @@ class ha_atoll final : public handler {
   std::string range_end_;     // of the last range given; a loose scan searches on for its groups. Empty: none
   bool filters_rows_ = true;  // rows that the predicate refuses are passed over; see bound_scan()
   bool shows_any_row_ = false;  // nothing refuses a row; see read_below_range()
-  std::string protected_to_;  // how far the range lock goes; see start_protection()
+  std::string protected_to_;    // how far the range lock goes; see start_protection()
   bool protect_forward_ = true;
   bool protected_as_point_ = false;  // a row lock on the whole unique key serves
   std::string current_key_;          // key of the entry last returned (of the active index)

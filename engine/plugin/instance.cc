@@ -259,9 +259,9 @@ void try_again() {
   if (!waited || !waits_for_owner()) log_error(std::string(status.message()));  // a wait is told once
 }
 
-// The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be committed
-// here before the first connection, and cannot be later. Without local files there is nothing of that kind: a
-// database made from the bucket alone is of before every commit that had not returned.
+// The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be
+// committed here before the first connection, and cannot be later. Without local files there is nothing of
+// that kind: a database made from the bucket alone is of before every commit that had not returned.
 bool must_open_in_start() {
   return !mysqld_server_started && std::filesystem::exists(state.settings.base_dir + "/db/CURRENT") &&
          handler::recovery_may_commit();

@@ -2,9 +2,10 @@
 //
 // Life: start_instance() tries to open. When the bucket is unreachable (kUnavailable) the plugin stays loaded
 // and a background thread tries again each 30 seconds, later more rarely; while another server may still own
-// the bucket it looks at it each 5 seconds, for 140 seconds. After any other failure SQL gets the reason until the
-// server is restarted with a better configuration. The server itself is kept from starting by one thing only, that
-// wait: when the binary log or tc.log may have to commit transactions in local files of the engine.
+// the bucket it looks at it each 5 seconds, for 140 seconds. After any other failure SQL gets the reason
+// until the server is restarted with a better configuration. The server itself is kept from starting by one
+// thing only, that wait: when the binary log or tc.log may have to commit transactions in local files of the
+// engine.
 //
 // Threads: everything here may be called from any thread; start and stop only from plugin init and deinit.
 #pragma once

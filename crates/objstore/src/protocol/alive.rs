@@ -9,9 +9,10 @@
 //! can be copied with it; and a name, an address or a machine id, which copies share and containers change, plays no part.
 
 use super::claim::newest_epoch;
+use super::home::Home;
 use super::local::random_nonce;
 use super::names;
-use super::records::{Alive, EpochClaim, Home};
+use super::records::{Alive, EpochClaim};
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
 use std::fs::File;

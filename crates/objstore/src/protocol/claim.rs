@@ -14,9 +14,10 @@
 //!     the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
 //! No step looks at a clock. Dying after any step leaves a state the next claimer handles.
 
+use super::home::Home;
 use super::local::random_nonce;
 use super::names;
-use super::records::{ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Home, Root, RootId, RootSlot, WalSlot};
+use super::records::{ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Root, RootId, RootSlot, WalSlot};
 use super::slots::{
     decode_root_slot, decode_wal_slot, fenced_error, list_root_slots, read_record, read_root_slot,
 };

@@ -4,11 +4,12 @@
 //! reported as such, after looking at the newest root again.
 
 use super::age::{self, NewestRecord};
+use super::home::Home;
 use super::identity;
 use super::image::{self, Image};
 use super::local::damaged_object;
 use super::names;
-use super::records::{EpochClaim, Home, RootId, RootSlot};
+use super::records::{EpochClaim, RootId, RootSlot};
 use super::slots::{read_record, read_root_slot};
 use super::{alive, claim};
 use crate::bucket::{Bucket, ObjectInfo};

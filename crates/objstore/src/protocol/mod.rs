@@ -20,6 +20,7 @@ mod alive;
 mod claim;
 mod codec;
 mod fsck;
+mod home;
 mod identity;
 mod image;
 mod inspect;

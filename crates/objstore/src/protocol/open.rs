@@ -12,13 +12,14 @@
 //! ```
 
 use super::claim::{StopAfter, close_and_claim};
+use super::home::Home;
 use super::identity;
 use super::image::{self, Image};
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
 use super::local_wal::{self, Compared};
 use super::opener::{Newcomer, Opener};
-use super::records::{Alive, ClaimRoot, FileMap, Home, Marker};
+use super::records::{Alive, ClaimRoot, FileMap, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Owner, Shared, Tuning};
 use super::{age, alive, store::Store};

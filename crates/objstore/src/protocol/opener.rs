@@ -6,8 +6,8 @@
 
 use super::alive::Sight;
 use super::claim::{self, newest_epoch};
+use super::home::Home;
 use super::open::{self, Options};
-use super::records::Home;
 use super::store::Store;
 use crate::bucket::Bucket;
 use crate::client;

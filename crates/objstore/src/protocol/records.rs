@@ -4,6 +4,7 @@
 //! the object. Kinds are never reused.
 
 use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
+use super::home::Home;
 use super::names::ManifestCopy;
 use super::wal_record::{WalRun, read_runs, write_runs};
 use crate::files::FileRecord;
@@ -41,23 +42,6 @@ pub(crate) struct EpochClaim {
     /// For people only.
     pub(crate) claimed_ms: u64,
     pub(crate) home: Home,
-}
-
-/// Where an owner runs: what a copy of its directory or of its machine does not share, see `alive.rs`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Home {
-    /// The id of the machine's boot; empty when the machine does not tell.
-    pub(crate) boot: String,
-    /// Device and inode of the lock file that the owner holds.
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-}
-
-impl Home {
-    /// Whether both are surely one lock file of one running machine.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        !self.boot.is_empty() && self == other
-    }
 }
 
 /// The last slot of a closed epoch, in `root/` and in `wal/`.
@@ -209,7 +193,7 @@ impl EpochClaim {
         let mut frame = open(bytes, KIND_EPOCH, "an epoch claim")?;
         let (epoch, server_id, claimed_ms) = (frame.u64()?, frame.string()?, frame.u64()?);
         // Claims of the first versions end here.
-        let home = if frame.is_at_end() { Home::default() } else { read_home(&mut frame)? };
+        let home = if frame.is_at_end() { Home::default() } else { Home::read(&mut frame)? };
         frame.finish().map(|()| Self { epoch, server_id, claimed_ms, home })
     }
 }
@@ -456,10 +440,6 @@ impl WalSlot {
             kind => Err(unexpected(kind, "a WAL chunk")),
         }
     }
-}
-
-fn read_home(frame: &mut FrameReader<'_>) -> Result<Home, FormatError> {
-    Ok(Home { boot: frame.string()?, device: frame.u64()?, inode: frame.u64()? })
 }
 
 pub(crate) fn open<'a>(bytes: &'a [u8], kind: u16, what: &str) -> Result<FrameReader<'a>, FormatError> {

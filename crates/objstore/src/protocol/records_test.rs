@@ -2,6 +2,7 @@
 //! Method: seeded random records; then every truncation, every single flipped bit and every short tail of each.
 
 use super::codec::{FormatError, FrameWriter, Nonce};
+use super::home::Home;
 use super::names::ManifestCopy;
 use super::records::*;
 use super::test_random::Random;
