@@ -260,8 +260,9 @@ void try_again() {
 }
 
 // The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be
-// committed here before the first connection, and cannot be later. Without local files there is nothing of
-// that kind: a database made from the bucket alone is of before every commit that had not returned.
+// committed here before the first connection, and cannot be later. Without local files the binary log of the
+// same life is rarely there; what a database made from the bucket has prepared then, refuse_late_recovery()
+// leaves to the administrator.
 bool must_open_in_start() {
   return !mysqld_server_started && std::filesystem::exists(state.settings.base_dir + "/db/CURRENT") &&
          handler::recovery_may_commit();

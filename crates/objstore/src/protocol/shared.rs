@@ -46,8 +46,8 @@ pub(crate) struct Tuning {
     /// After RocksDB has opened, nothing is published or shipped for so long unless somebody waits: it deletes the WALs
     /// it has just replayed, which would otherwise be shipped for nothing.
     pub(crate) settle_after_open: Duration,
-    /// The owner writes its hint and looks for a successor once in so long: 2 requests each 65 s, at most 20 in 10
-    /// minutes.
+    /// The owner writes its hint once in so long, and looks for a successor with every second one: 3 requests in 130 s,
+    /// at most 15 in 10 minutes, which leaves room for the flush of what was written before.
     pub(crate) alive_interval: Duration,
     /// How long a newcomer watches an owner that shows no sign of life: two intervals and 10 s for slow requests, so
     /// that one hint may get lost. The server looks each 5 s and has opened before 150 s.
