@@ -48,12 +48,18 @@ struct Rule {
 struct Plan {
     rules: Mutex<Vec<Rule>>,
     seen: Mutex<Vec<(Verb, String)>>,
+    /// What every request takes.
+    latency: Mutex<Duration>,
 }
 
 impl Plan {
     /// Counts one request, and lets the first rule that knows it decide.
     async fn meet(&self, verb: Verb, name: &str) -> Result<()> {
         self.seen.lock().push((verb, name.to_owned()));
+        let latency = *self.latency.lock();
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
         match self.decide(verb, name) {
             None => Ok(()),
             Some(Hurt::Hangs) => std::future::pending().await,
@@ -88,6 +94,11 @@ impl StuckStore {
     /// Hurts the `count` requests of `verb` for names with `part` in them that follow the next `skip` ones.
     pub(crate) fn hurt(&self, verb: Verb, part: &'static str, skip: u32, count: u32, hurt: Hurt) {
         self.plan.rules.lock().push(Rule { verb, part, skip, count, hurt });
+    }
+
+    /// From now on every GET, PUT and page of a listing takes so long.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        *self.plan.latency.lock() = latency;
     }
 
     /// Requests of `verb` for names with `part` in them since the last call of `forget`.

@@ -212,7 +212,7 @@ impl Publisher {
     async fn publish(&mut self, snapshot: &Snapshot) -> Result<Step> {
         if self.is_unchanged(snapshot) {
             self.finish(snapshot);
-            return Ok(Step::Published);
+            return self.publish_runs().await.map(|()| Step::Published);
         }
         // Gate G1.
         let UploadedFiles::Complete(files) = self.wait_for_files(snapshot).await? else {
@@ -247,9 +247,10 @@ impl Publisher {
         let shared = self.shared.clone();
         let mut uploaded = std::pin::pin!(shared.files.wait_uploaded(&snapshot.files));
         loop {
+            self.publish_runs().await?;
             tokio::select! {
                 outcome = &mut uploaded => return outcome,
-                () = shared.merged.notified() => self.publish_runs().await?,
+                () = shared.merged.notified() => {}
             }
         }
     }
