@@ -141,6 +141,7 @@ class TestDatabase final : public lsm::Database {
     return Status::Ok();
   }
   Status background_error() override { return Status::Ok(); }
+  bool holds_writers_back() override { return false; }
   void set_block_cache_bytes(uint64_t) override {}
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
   std::vector<lsm::TableFile> table_files() override { return {}; }

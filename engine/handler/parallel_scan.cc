@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "base/interrupt.h"
 #include "codec/large_row.h"
 
 namespace atoll::handler {
@@ -47,6 +48,7 @@ size_t ParallelScan::thread_count(const Request &request) {
 void ParallelScan::work(size_t thread) {
   Work mine;
   const WorkScope scope(&mine);
+  const InterruptScope interrupt(&stop_);
   for (size_t index = 0; take_piece(&index);) finish_piece(index, scan_piece(thread, index));
   std::lock_guard<std::mutex> guard(mutex_);
   helped_.add_all(mine);

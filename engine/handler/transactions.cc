@@ -65,12 +65,34 @@ Status sync_log(Session::Left *left) {
   return plugin::instance()->database->sync_wal();
 }
 
+// Before anything of the transaction is written: while RocksDB would stop the writer because the bucket is
+// away, waits here, where KILL is seen.
+Status wait_for_room(Session *session) {
+  txn::Transaction *transaction = session->transaction();
+  if (transaction->is_prepared() || !transaction->has_writes(lsm::Side::kMain)) return Status::Ok();
+  return plugin::before_commit(transaction->is_spilled());
+}
+
+// Nothing was written: the client gets the error of a killed query, else the reason.
+int refuse(THD *thd, const Status &status) {
+  report(thd, status);
+  if (status.code() == Code::kInterrupted)
+    thd->send_kill_message();
+  else
+    my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
+  return 1;
+}
+
 int commit(handlerton *, THD *thd, bool all) {
   Session *session = Session::of(thd, false);
   if (session == nullptr || !session->has_transaction()) return 0;
   if (is_statement_end(thd, all)) {
     session->end_statement();
     return 0;
+  }
+  if (Status room = wait_for_room(session); !room.ok()) {
+    session->rollback();
+    return refuse(thd, room);
   }
   Session::Left left;
   Status status = session->commit(next_commits_are_ours(thd), &left);
@@ -116,11 +138,9 @@ int prepare(handlerton *, THD *thd, bool all) {
         "an XA transaction larger than half of atoll_transaction_memory cannot be prepared; raise it, or "
         "split the transaction");
   else
-    status = session->prepare(xid_bytes(xid));
-  if (status.ok()) return 0;
-  report(thd, status);
-  my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
-  return 1;
+    status = wait_for_room(session);
+  if (status.ok()) status = session->prepare(xid_bytes(xid));
+  return status.ok() ? 0 : refuse(thd, status);
 }
 
 void commit_ordered(handlerton *, THD *thd, bool) {

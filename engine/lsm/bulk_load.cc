@@ -82,6 +82,7 @@ class BulkLoadImpl final : public BulkLoad {
 BulkLoadImpl::BulkLoadImpl(BulkLoadSettings settings) : settings_(std::move(settings)) {}
 
 BulkLoadImpl::~BulkLoadImpl() {
+  abort_.store(true);
   for (const auto &stream : streams_) {
     stream->sort.reset();
     if (stream->writer == nullptr) continue;
@@ -124,6 +125,7 @@ SortedFileWriter *BulkLoadImpl::writer(size_t number) {
     settings.path_prefix = settings_.directory + "/s" + std::to_string(number) + "-";
     settings.file_bytes = settings_.file_bytes != 0 ? settings_.file_bytes : kBulkFileBytes;
     settings.store = settings_.store;
+    settings.abort = &abort_;
     stream.writer = std::make_unique<SortedFileWriter>(std::move(settings));
   }
   return stream.writer.get();

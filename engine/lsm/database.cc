@@ -299,6 +299,15 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
 
 Status DatabaseImpl::background_error() { return errors_->last_error(); }
 
+bool DatabaseImpl::holds_writers_back() {
+  using Properties = rocksdb::DB::Properties;
+  uint64_t stopped = 0;
+  uint64_t delayed_rate = 0;
+  (void)base(Side::kMain)->GetIntProperty(Properties::kIsWriteStopped, &stopped);
+  (void)base(Side::kMain)->GetIntProperty(Properties::kActualDelayedWriteRate, &delayed_rate);
+  return stopped != 0 || delayed_rate != 0;
+}
+
 void DatabaseImpl::set_block_cache_bytes(uint64_t bytes) {
   parts_.block_cache->SetCapacity(block_cache_capacity(bytes));
 }

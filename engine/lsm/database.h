@@ -191,6 +191,10 @@ class Database {
   virtual std::vector<TableFile> table_files() = 0;   // in no order
   virtual std::vector<Compaction> compactions() = 0;  // oldest first, some hundred
 
+  // Whether RocksDB delays or stops writers, because flushes or compactions are behind. Takes its mutex: not
+  // for the usual path of a commit.
+  virtual bool holds_writers_back() = 0;
+
   // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
   virtual Status shut_down() = 0;
 };

@@ -57,6 +57,7 @@ class DatabaseImpl final : public Database {
   Status verify_files(Family *family, std::string_view begin, std::string_view end,
                       const std::function<bool()> &is_cancelled) override;
   Status background_error() override;
+  bool holds_writers_back() override;
   void set_block_cache_bytes(uint64_t bytes) override;
   std::vector<std::pair<std::string, uint64_t>> counters() override;
   std::vector<TableFile> table_files() override;

@@ -3,9 +3,11 @@
 #include <rocksdb/sst_file_writer.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
+#include "base/interrupt.h"
 #include "bridge/result.h"
 #include "lsm/database.h"
 
@@ -15,6 +17,8 @@ namespace {
 // Big enough that a hand-over costs nothing per row, small enough to stay in the processor's cache.
 constexpr size_t kChunkBytes = 512 * 1024;
 constexpr size_t kQueuedChunksMax = 16;
+// While the writing thread is behind, this often it is asked whether the rows are still wanted.
+constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
 // SstFileWriter::FileSize() is asked once per so many rows.
 constexpr uint64_t kRowsPerSizeCheck = 256;
 
@@ -62,23 +66,27 @@ void SortedFileWriter::stop() {
 }
 
 Status SortedFileWriter::add(std::string_view key, std::string_view value) {
-  if (!filling_.fits(key.size(), value.size())) push_chunk();
+  if (!filling_.fits(key.size(), value.size())) ATOLL_RETURN_IF_ERROR(push_chunk());
   filling_.add(key, value);
   if (!failed_.load(std::memory_order_relaxed)) return Status::Ok();
   std::lock_guard lock(mutex_);
   return status_;
 }
 
-void SortedFileWriter::push_chunk() {
+Status SortedFileWriter::push_chunk() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.size() < kQueuedChunksMax || failed_.load(); });
+  const auto has_room = [this] { return queue_.size() < kQueuedChunksMax || failed_.load(); };
+  while (!changed_.wait_for(lock, kInterruptInterval, has_room)) {
+    if (is_interrupted()) return Status(Code::kInterrupted, "the load was interrupted");
+  }
   queue_.push_back(std::move(filling_));
   filling_ = RowChunk(kChunkBytes);
   changed_.notify_all();
+  return Status::Ok();
 }
 
 Status SortedFileWriter::finish() {
-  if (!filling_.empty()) push_chunk();
+  if (!filling_.empty()) ATOLL_RETURN_IF_ERROR(push_chunk());
   {
     std::lock_guard lock(mutex_);
     finishing_ = true;
@@ -148,6 +156,7 @@ Status SortedFileWriter::finish_in_background(std::unique_ptr<rocksdb::SstFileWr
     infos_[index] = std::move(file_summary);
   }
   if (settings_.store == nullptr) return Status::Ok();
+  const InterruptScope interrupt(settings_.abort);
   return bridge::to_status(atoll_store_stage_file(settings_.store, path.c_str()));
 }
 

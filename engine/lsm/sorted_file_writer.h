@@ -48,12 +48,14 @@ class SortedFileWriter {
     rocksdb::Options file_options;
     std::string path_prefix;  // files are <prefix>000001.sst, ...
     uint64_t file_bytes = 0;
-    atoll_store *store = nullptr;  // finished files are staged here; may be nullptr
+    atoll_store *store = nullptr;              // finished files are staged here; may be nullptr
+    const std::atomic<bool> *abort = nullptr;  // true: nobody waits for the bucket any more; may be nullptr
   };
   explicit SortedFileWriter(Settings settings);
   ~SortedFileWriter();
 
-  // Requires: key above all former keys. Blocks: while the writing thread is several chunks behind.
+  // Requires: key above all former keys. Blocks: while the writing thread is several chunks behind, which it
+  // is while the bucket is away. Errors: kInterrupted when the statement was killed meanwhile.
   Status add(std::string_view key, std::string_view value);
   // Completes the last file and waits for it.
   Status finish();
@@ -70,7 +72,7 @@ class SortedFileWriter {
   void finish_file();
   Status finish_in_background(std::unique_ptr<rocksdb::SstFileWriter> file, size_t index);
   Status wait_finished();
-  void push_chunk();
+  Status push_chunk();
   void fail(const Status &status);
 
   const Settings settings_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "bridge/result.h"
 #include "plugin/instance.h"
@@ -17,6 +18,8 @@ namespace {
 
 // KILL is looked at this often while waiting.
 constexpr uint32_t kSliceMs = 500;
+// Between two looks whether the upload backlog has room: commits go on this soon after it has.
+constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
 
 bool is_killed() {
   THD *thd = current_thd;
@@ -49,6 +52,17 @@ Status wait_in_slices(const std::function<atoll_result(uint32_t timeout_ms)> &wa
 }
 
 }  // namespace
+
+Status before_commit(bool is_spilled) {
+  Instance *running = instance();
+  // Seldom: a commit costs one atomic load here.
+  while (atoll_store_is_backlog_full(running->store) != 0 &&
+         (is_spilled || running->database->holds_writers_back())) {
+    if (is_killed()) return Status(Code::kInterrupted, "");
+    std::this_thread::sleep_for(kBacklogInterval);
+  }
+  return Status::Ok();
+}
 
 Status after_commit(uint64_t wal_position) {
   if (durability() == ATOLL_DURABILITY_LOCAL) return Status::Ok();

@@ -3,6 +3,7 @@
 
 #include "handler/server.h"
 
+#include <mysql/service_kill_statement.h>
 #include <mysqld.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "base/interrupt.h"
 #include "bridge/result.h"
 #include "handler/coordinator_log.h"
 #include "handler/handlerton.h"
@@ -42,7 +44,9 @@ constexpr uint64_t kLookSeconds = 5;    // at start, at an owner that may still 
 constexpr uint32_t kDoublingsMax = 7;   // of kRetrySeconds: 64 minutes
 constexpr uint64_t kSweepSeconds = 2;   // databases and triggers: how old the kept copy may be
 constexpr uint64_t kStatisticsSeconds = 10;
-constexpr uint32_t kCloseTimeoutMs = 30000;  // publishing at shutdown; service managers give up after 90 s
+// Publishing at shutdown. Together with what surrounds it, a shutdown ends within 10 s however the bucket
+// behaves; what is not published then is on local disk.
+constexpr uint32_t kCloseTimeoutMs = 5000;
 
 using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
 
@@ -86,6 +90,12 @@ uint64_t fitting_cache_bytes(const Settings &settings) {
   return half_of_disk;
 }
 
+// For waits below the handler: whether the statement of this thread was killed.
+bool is_statement_killed() {
+  THD *thd = current_thd;
+  return thd != nullptr && thd_kill_level(thd) == THD_ABORT_ASAP;
+}
+
 Status open_store(const Settings &settings, atoll_store **out) {
   const std::string local_dir = settings.base_dir + "/db", cache_dir = settings.base_dir + "/cache";
   const std::string server_id =
@@ -101,12 +111,14 @@ Status open_store(const Settings &settings, atoll_store **out) {
   config.cache_dir = cache_dir.c_str();
   config.server_id = server_id.c_str();
   config.cache_bytes = fitting_cache_bytes(settings);
+  config.backlog_bytes_max = backlog_bytes_max();
   config.lag_bytes_max = lag_bytes_max();
   config.lag_ms_max = lag_ms_max();
   config.request_timeout_ms = request_timeout_ms();
   config.durability = durability();
   config.take_over = settings.take_over ? 1 : 0;
   config.log = &log_from_store;
+  config.is_interrupted = [] { return is_interrupted() ? 1 : 0; };
   const Status status = bridge::to_status(atoll_store_open(state.opener.get(), &config, out));
   if (!status.ok()) *out = nullptr;
   return status.with("opening the bucket of atoll_url = " + settings.url);
@@ -149,8 +161,10 @@ void log_close(const Status &status, const char *step) {
   log_warning(std::string(step) + ": " + status.message());
 }
 
-// Closes what is open, in reverse order. Bounded by kCloseTimeoutMs plus the flush of memtables.
+// Closes what is open, in reverse order. Bounded by kCloseTimeoutMs plus the flush of memtables to local
+// disk.
 void close(Instance *instance) {
+  if (instance->store != nullptr) atoll_store_stop_waiting(instance->store);
   instance->catalog.reset();
   instance->transactions.reset();
   if (instance->database) {
@@ -342,6 +356,7 @@ Status may_write() {
 
 Status start_instance(handlerton *hton) {
   state.hton = hton;
+  set_statement_check(&is_statement_killed);
   state.settings = take_settings();
   hide_directories(state.settings);
   state.opener.reset(atoll_opener_new());
@@ -367,6 +382,8 @@ Status start_instance(handlerton *hton) {
 
 void stop_instance() {
   state.stopping = true;
+  // Now, because the background thread may wait for what a flush holds up.
+  if (state.owned) atoll_store_stop_waiting(state.owned->store);
   state.heap.reset();
   state.background.reset();
   if (state.owned) {

@@ -29,7 +29,8 @@ const char *compression_names[] = {"none", "lz4", "zstd", "zlib", nullptr};
 TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names, nullptr};
 
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value;
-unsigned long long cache_size_value, block_cache_size_value, lag_max_bytes_value, transaction_memory_value;
+unsigned long long cache_size_value, backlog_max_value, block_cache_size_value, lag_max_bytes_value,
+    transaction_memory_value;
 unsigned long durability_value, compression_value;
 unsigned int lag_max_ms_value, lag_wait_timeout_value, request_timeout_value, flush_log_value,
     compression_level_value;
@@ -68,6 +69,13 @@ void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void
   Instance *running = instance();
   if (running != nullptr && running->store != nullptr)
     atoll_store_set_cache_bytes(running->store, cache_bytes());
+}
+
+void update_backlog_max(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
+  Instance *running = instance();
+  if (running != nullptr && running->store != nullptr)
+    atoll_store_set_backlog_bytes_max(running->store, backlog_bytes_max());
 }
 
 void update_block_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -157,6 +165,11 @@ MYSQL_SYSVAR_ULONGLONG(
     cache_size, cache_size_value, PLUGIN_VAR_RQCMDARG,
     "Bytes of local disk that may hold copies of what the bucket holds (not used with file://)", nullptr,
     update_cache_size, 10 * kGiB, 16 * kMiB, 1ULL << 50, kMiB);
+MYSQL_SYSVAR_ULONGLONG(upload_backlog_max, backlog_max_value, PLUGIN_VAR_RQCMDARG,
+                       "Bytes of finished table files that may wait on local disk for their upload. Beyond, "
+                       "what makes such files "
+                       "waits: flushes, compactions, bulk loads, and in the end commits",
+                       nullptr, update_backlog_max, kGiB, kMiB, 1ULL << 50, kMiB);
 MYSQL_SYSVAR_ULONGLONG(
     block_cache_size, block_cache_size_value, PLUGIN_VAR_RQCMDARG,
     "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, at most 1 GiB", nullptr,
@@ -207,6 +220,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(flush_log_at_trx_commit),
                                  MYSQL_SYSVAR(read_only),
                                  MYSQL_SYSVAR(cache_size),
+                                 MYSQL_SYSVAR(upload_backlog_max),
                                  MYSQL_SYSVAR(block_cache_size),
                                  MYSQL_SYSVAR(transaction_memory),
                                  MYSQL_SYSVAR(compression),
@@ -278,6 +292,7 @@ std::string bucket_beside_databases(const Settings &settings) {
 }
 
 uint64_t cache_bytes() { return cache_size_value; }
+uint64_t backlog_bytes_max() { return backlog_max_value; }
 uint64_t block_cache_bytes() { return block_cache_size_value; }
 uint64_t transaction_memory_bytes() { return transaction_memory_value; }
 uint64_t sort_memory_bytes() {

@@ -32,6 +32,7 @@ std::string bucket_beside_databases(const Settings &settings);
 
 // Current values, in the units of the layers below.
 uint64_t cache_bytes();
+uint64_t backlog_bytes_max();
 uint64_t block_cache_bytes();
 uint64_t transaction_memory_bytes();
 // Of one ALTER, CREATE ... SELECT or index build; follows atoll_transaction_memory.

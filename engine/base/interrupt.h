@@ -1,0 +1,33 @@
+// Whether what this thread waits for is still wanted: for waits deep below the code that knows it.
+//
+// A connection's own thread works for its statement, which the server may have killed. A thread that helps a
+// statement has an InterruptScope, with a flag that whoever waits for the thread sets. All others, such as
+// RocksDB's threads, are never interrupted.
+#pragma once
+
+#include <atomic>
+
+#include "base/namespace.h"
+
+namespace atoll {
+
+// True when this thread should stop waiting. Cheap enough to ask ten times a second, not for each row.
+bool is_interrupted();
+
+// How to learn whether the statement of the calling thread was killed. Called once, at start.
+void set_statement_check(bool (*is_killed)());
+
+// For the life of this object, waits of this thread end when `flag` becomes true. The flag lives longer;
+// nullptr: never.
+class InterruptScope {
+ public:
+  explicit InterruptScope(const std::atomic<bool> *flag);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope &) = delete;
+  InterruptScope &operator=(const InterruptScope &) = delete;
+
+ private:
+  const std::atomic<bool> *const before_;
+};
+
+}  // namespace atoll

@@ -1,0 +1,195 @@
+"""Goal:   KILL and SHUTDOWN end within 10 seconds whatever the bucket does, and nothing acknowledged is lost.
+Method: the bucket goes away, refusing connections or never answering; table files wait for their upload up to a
+        low limit; statements that wait for it are killed, and the server is shut down while others wait.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pymysql
+import pytest
+from harness import disk
+from harness.digest import table_digest
+from harness.process import wait_until
+from harness.proxy import Fault, FaultProxy
+from harness.server import Server
+from harness.tables import Statement, create_wide, drained
+
+LIMIT_S = 10
+QUERY_INTERRUPTED = 1317
+AWAY = ["refused", "silent"]
+
+# Small memtables and a small backlog, so that little data fills both; COMMIT alone does not wait for the bucket.
+TIGHT = {"atoll_durability": "local", "atoll_upload_backlog_max": "1M", "atoll_block_cache_size": "8M"}
+
+
+def take_away(proxy: FaultProxy, how: str) -> None:
+    if how == "refused":
+        proxy.down()
+    else:
+        proxy.add(Fault(delay_s=3600))
+
+
+def bring_back(proxy: FaultProxy) -> None:
+    proxy.clear()
+    proxy.up()
+
+
+def start_tight(lab, **options: object) -> tuple[FaultProxy, Server]:
+    store = lab.store()
+    proxy = lab.proxy(store)
+    server = lab.s3_server(store, endpoint=proxy.endpoint, **TIGHT, **options).start()
+    server.run(
+        "CREATE DATABASE big", "CREATE TABLE big.t (id BIGINT PRIMARY KEY, body VARCHAR(8000)) ENGINE=ATOLL"
+    )
+    return proxy, server
+
+
+class Inserts(threading.Thread):
+    """Inserts 8 MB at a time until told to stop or until an error; remembers which rows were acknowledged."""
+
+    ROWS = 1000
+
+    def __init__(self, server: Server, first: int):
+        super().__init__(daemon=True)
+        self.first = self.next = first
+        self.error: pymysql.Error | None = None
+        self.last_progress = time.monotonic()
+        self._connection = server.connect("big")
+        self.connection_id = self._connection.thread_id()
+
+    def run(self) -> None:
+        try:
+            with self._connection.cursor() as cursor:
+                while True:
+                    last = self.next + self.ROWS - 1
+                    cursor.execute(
+                        f"INSERT INTO t SELECT seq, REPEAT('r', 7900) FROM mysql.seq_{self.next}_to_{last}"
+                    )
+                    self.next += self.ROWS
+                    self.last_progress = time.monotonic()
+        except pymysql.Error as error:
+            self.error = error
+
+    def is_stuck(self) -> bool:
+        return self.is_alive() and time.monotonic() - self.last_progress > 4
+
+
+def killed(server: Server, statement: Statement | Inserts) -> pymysql.Error | None:
+    """Kills the statement; returns its error. Fails when that takes too long."""
+    start = time.monotonic()
+    server.run(f"KILL QUERY {statement.connection_id}")
+    statement.join(LIMIT_S)
+    assert not statement.is_alive(), f"still running {LIMIT_S} s after KILL QUERY"
+    print(f"KILL QUERY took {time.monotonic() - start:.2f} s")
+    return statement.error
+
+
+def shut_down(server: Server) -> None:
+    start = time.monotonic()
+    server.stop()
+    took = time.monotonic() - start
+    print(f"SHUTDOWN took {took:.2f} s")
+    assert took < LIMIT_S, f"SHUTDOWN took {took:.1f} s"
+
+
+def assert_interrupted(error: pymysql.Error | None) -> None:
+    assert error is not None and error.args[0] == QUERY_INTERRUPTED, error
+
+
+def count(server: Server) -> int:
+    return server.value("SELECT COUNT(*) FROM big.t")
+
+
+@pytest.mark.parametrize("how", AWAY)
+@pytest.mark.parametrize("binary_log", [False, True])
+def test_commits_that_wait_for_the_backlog(lab, how, binary_log):
+    proxy, server = start_tight(lab, **({"log_bin": "binlog", "server_id": 1} if binary_log else {}))
+    take_away(proxy, how)
+    inserts = Inserts(server, 1)
+    inserts.start()
+    wait_until(inserts.is_stuck, 180, "a commit to wait for the backlog")
+    assert server.counter("Atoll_upload_backlog_files") > 0
+    assert_interrupted(killed(server, inserts))
+    rows = inserts.next - 1
+    assert count(server) == rows, "a killed commit must not be half there"
+
+    more = Inserts(server, 1_000_000)
+    more.start()
+    wait_until(more.is_stuck, 180, "another commit to wait")
+    shut_down(server)
+    rows += more.next - more.first
+
+    bring_back(proxy)
+    server.start()
+    assert count(server) == rows
+    assert server.value("SELECT COUNT(*) FROM big.t WHERE body = REPEAT('r', 7900)") == rows
+    drained(server)
+    server.stop()
+    server.wipe()
+    server.initialize().start()
+    assert count(server) == rows, "the bucket has not got everything"
+
+
+@pytest.mark.parametrize("how", AWAY)
+@pytest.mark.parametrize("rows", [250_000, 900_000])  # waits at the end of the load; while rows are added
+def test_a_bulk_load_that_waits_for_the_backlog(lab, how, rows):
+    proxy, server = start_tight(lab)
+    server.run("INSERT INTO big.t SELECT seq, 'kept' FROM mysql.seq_1_to_1000")
+    load = (
+        "CREATE TABLE copy (id BIGINT PRIMARY KEY, body VARCHAR(8000)) ENGINE=ATOLL COMPRESSION=none "
+        f"SELECT seq AS id, REPEAT('r', 600) AS body FROM mysql.seq_1_to_{rows}"
+    )
+    take_away(proxy, how)
+
+    def waiting() -> Statement:
+        statement = Statement(server, load)
+        statement.start()
+        # The first file is let through, the second waits.
+        wait_until(lambda: server.counter("Atoll_upload_backlog_files") > 0, 60, "the first file")
+        time.sleep(5)
+        assert statement.is_alive(), statement.error
+        return statement
+
+    assert_interrupted(killed(server, waiting()))
+    assert server.run("SHOW TABLES IN big") == [("t",)]
+    wait_until(lambda: server.counter("Atoll_upload_backlog_files") == 0, 30, "the files of the load to go")
+    waiting()
+    shut_down(server)
+    bring_back(proxy)
+    server.start()
+    assert count(server) == 1000
+    assert server.run("SHOW TABLES IN big") == [("t",)]
+
+
+@pytest.mark.parametrize("how", AWAY)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_reads_that_wait_for_the_bucket(lab, how, threads):
+    store = lab.store()
+    proxy = lab.proxy(store)
+    server = lab.s3_server(store, endpoint=proxy.endpoint, atoll_scan_threads=threads).start()
+    create_wide(server, "wide", 60_000)
+    server.run("ALTER TABLE big.wide ENGINE=ATOLL")
+    expected = table_digest(server, "big", "wide")
+    drained(server)
+    server.stop()
+    assert disk.remove_local_objects(server.data) > 0
+    server.start()
+    take_away(proxy, how)
+
+    def reading() -> Statement:
+        statement = Statement(server, "SELECT SUM(LENGTH(body)), MAX(id) FROM wide WHERE body LIKE '%a%'")
+        statement.start()
+        time.sleep(1)
+        return statement
+
+    error = killed(server, reading())
+    if how == "silent":
+        assert_interrupted(error)
+    reading()
+    shut_down(server)
+    bring_back(proxy)
+    server.start()
+    assert table_digest(server, "big", "wide") == expected
