@@ -54,6 +54,7 @@ class Fault:
     code: str = ""  # S3 error code of that answer
     drop_reply: bool = False  # forward, then cut the connection instead of answering
     cut: bool = False  # cut the connection without forwarding
+    damage: bool = False  # forward, with one bit of the request's body flipped
     unconditional: S3Client | None = None  # a PUT: made by this client, without If-None-Match
     times: int | None = None
     acted: int = field(default=0, init=False)
@@ -232,8 +233,10 @@ class FaultProxy:
             return True
         kept = [f"{name}: {value}" for name, value in pairs if name.lower() != "expect"]
         server.connection.sendall(("\r\n".join([first, *kept]) + "\r\n\r\n").encode("latin1"))
+        damage_next = fault.damage
         for piece in _body(client, headers):
-            server.connection.sendall(piece)
+            server.connection.sendall(_with_a_flipped_bit(piece) if damage_next else piece)
+            damage_next = False
             self.bytes_up += len(piece)
         return self._answer(client, server, method, fault)
 
@@ -260,6 +263,11 @@ class FaultProxy:
                     fault.acted += 1
                     return fault
         return Fault()
+
+
+def _with_a_flipped_bit(piece: bytes) -> bytes:
+    middle = len(piece) // 2
+    return piece[:middle] + bytes([piece[middle] ^ 1]) + piece[middle + 1 :]
 
 
 class _ThreadedServer(socketserver.ThreadingTCPServer):
