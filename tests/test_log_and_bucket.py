@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from harness.process import wait_until
 
 ROWS = 1000
+FENCE_BYTES = 137  # docs/internals/formats-bucket.md, W4
 
 
 def newest_log(server) -> Path:
     """The log that the rows of a killed server are in."""
     return max((server.data / "#atoll" / "db").glob("*.log"), key=lambda path: int(path.stem))
+
+
+def former_chunks(bucket: Path) -> list[Path]:
+    """The pieces of log of all epochs but the newest, without fences."""
+    *former, _newest = sorted((bucket / "wal").iterdir())
+    return [path for epoch in former for path in epoch.iterdir() if path.stat().st_size != FENCE_BYTES]
 
 
 def flip(log: Path, middle: int) -> None:
@@ -56,6 +64,8 @@ def test_no_synchronous_commit_is_lost_with_the_local_log(lab, damage, said):
     assert len(warned) == 1, warned
     for part in (log.name, said, "[Warning]"):
         assert part in warned[0], warned[0]
+    wait_until(lambda: not former_chunks(bucket), 30, "the log of the former server leaves the bucket")
+    assert "replay ended early" not in server.log()
     server.restart()
     assert server.value("SELECT COUNT(*) FROM d.t") == ROWS
     server.stop()

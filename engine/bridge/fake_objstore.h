@@ -218,6 +218,9 @@ ATOLL_FAKE void atoll_store_manifest_synced(atoll_store *store, uint64_t number,
 ATOLL_FAKE void atoll_store_current_set(atoll_store *store, uint64_t number) {
   (void)store->record("current_set " + std::to_string(number), false);
 }
+ATOLL_FAKE void atoll_store_opened(atoll_store *store, uint64_t last_sequence) {
+  (void)store->record("opened " + std::to_string(last_sequence), false);
+}
 ATOLL_FAKE void atoll_store_note_drop(atoll_store *store) { (void)store->record("note_drop", false); }
 ATOLL_FAKE void atoll_store_note_recovered(atoll_store *store) {
   (void)store->record("note_recovered", false);

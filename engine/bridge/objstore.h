@@ -142,6 +142,10 @@ void atoll_file_prefetch(atoll_file *file, uint64_t offset, uint64_t length);
 void atoll_store_manifest_synced(atoll_store *store, uint64_t number, uint64_t length);
 /* CURRENT now names MANIFEST `number`; an unnamed MANIFEST is never published. */
 void atoll_store_current_set(atoll_store *store, uint64_t number);
+/* RocksDB is open, and its last change has this sequence number. Before this call nothing of former epochs
+ * is deleted from the bucket; nor after it, when the replay ended before the end of the bucket's WAL: that
+ * is logged as an error. */
+void atoll_store_opened(atoll_store *store, uint64_t last_sequence);
 /* A MANIFEST edit that later WAL bytes depend on (family created or dropped, files ingested) has been
  * made: WAL shipped from now on is replayed only over a root that contains it (gate G8). */
 void atoll_store_note_ddl(atoll_store *store);

@@ -100,6 +100,8 @@ Status DatabaseImpl::open_main() {
       db_options, transaction_options(), options_.local_dir, descriptors, &handles, &opened);
   if (!status.ok()) return from_rocksdb(status);
   main_.reset(opened);
+  if (options_.store != nullptr)
+    atoll_store_opened(options_.store, base(Side::kMain)->GetLatestSequenceNumber());
   files->refuse_options_files();
   raise_open_files_limit();
 

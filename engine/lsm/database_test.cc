@@ -37,6 +37,22 @@ TEST(DatabaseTest, writes_survive_a_crash_through_the_wal) {
   EXPECT_EQ(database.get(database->find_family(id), "k"), "v");
 }
 
+// The bucket keeps the log of a former process until it hears that all of it has been replayed.
+TEST(DatabaseTest, the_store_hears_how_far_the_replay_came) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_ATOLL_OK(database.put(database->shared_family(), test_key(i), "v"));
+  }
+  const size_t before = database.store()->recorded().size();
+  ASSERT_ATOLL_OK(database.reopen());
+  const std::vector<std::string> calls = database.store()->recorded();
+  const auto opened = std::find_if(calls.begin() + static_cast<ptrdiff_t>(before), calls.end(),
+                                   [](const std::string &call) { return call.starts_with("opened "); });
+  ASSERT_NE(opened, calls.end());
+  EXPECT_GE(std::stoull(opened->substr(std::string("opened ").size())), 100u);
+}
+
 TEST(DatabaseTest, a_clean_shutdown_leaves_nothing_to_the_wal) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());

@@ -21,6 +21,7 @@ macro_rules! notices {
 notices! {
     atoll_store_manifest_synced => manifest_synced(number, length);
     atoll_store_current_set => current_set(number);
+    atoll_store_opened => opened(last_sequence);
     atoll_store_note_ddl => note_ddl();
     atoll_store_note_drop => note_drop();
     atoll_store_note_recovered => note_recovered();

@@ -12,6 +12,7 @@
 use super::image;
 use super::local::{read_wal_range, sibling, sync_directory, wal_files, wal_path};
 use super::records::{Root, WalChunk};
+use super::replay::ReplayEnd;
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
@@ -24,13 +25,13 @@ use std::path::{Path, PathBuf};
 /// The file that a WAL is put together in, beside it: `000012.log.mended`.
 const MENDED: &str = "mended";
 
-/// Whether everything that the bucket has was found or brought to the local directory.
+/// What the comparison found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compared {
-    /// Up to the end.
-    Whole,
-    /// A chunk of the bucket is missing or damaged; the local WALs were taken as they are from there on.
-    Partly,
+pub(crate) struct Compared {
+    /// False: a chunk of the bucket is missing or damaged; the local WALs were taken as they are from there on.
+    pub(crate) is_whole: bool,
+    /// See [`ReplayEnd::last_start`].
+    pub(crate) last_start: Option<u64>,
 }
 
 /// Brings the WALs in `dir` to what `root` and the chunks below `wal_end` say, and tells `log` what was different.
@@ -46,8 +47,8 @@ pub(crate) async fn compare(
     log: &LogFn,
 ) -> Result<Compared> {
     let mut wals = LocalWals::new(dir, root.wal_min)?;
-    let outcome = match image::read_wal(bucket, root, Some(wal_end), |chunk| wals.compare(chunk)).await {
-        Ok(_) => Compared::Whole,
+    let is_whole = match image::read_wal(bucket, root, Some(wal_end), |chunk| wals.compare(chunk)).await {
+        Ok(_) => true,
         Err(StoreError::Corruption(what)) => {
             let message = format!(
                 "the logs in {} could not be compared with the bucket to the end: {what}. From there on they are used as \
@@ -55,12 +56,13 @@ pub(crate) async fn compare(
                 dir.display()
             );
             log(Level::Error, &message);
-            Compared::Partly
+            false
         }
         Err(error) => return Err(error),
     };
+    let last_start = wals.end.last_start();
     wals.finish(log)?;
-    Ok(outcome)
+    Ok(Compared { is_whole, last_start })
 }
 
 /// The WALs of one directory while the chunks of the bucket go by.
@@ -71,6 +73,7 @@ struct LocalWals {
     /// The oldest WAL in the directory; RocksDB deletes from the oldest on.
     oldest: Option<u64>,
     wals: BTreeMap<u64, LocalWal>,
+    end: ReplayEnd,
 }
 
 /// One WAL as far as it has been compared.
@@ -91,7 +94,7 @@ impl LocalWals {
     fn new(dir: &Path, wal_min: u64) -> Result<Self> {
         remove_unfinished(dir)?;
         let oldest = wal_files(dir)?.first().map(|(number, _)| *number);
-        Ok(Self { dir: dir.to_owned(), wal_min, oldest, wals: BTreeMap::new() })
+        Ok(Self { dir: dir.to_owned(), wal_min, oldest, wals: BTreeMap::new(), end: ReplayEnd::default() })
     }
 
     fn compare(&mut self, chunk: &WalChunk) -> Result<()> {
@@ -102,7 +105,9 @@ impl LocalWals {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(LocalWal::open(wal_path(&self.dir, chunk.log))?),
         };
-        wal.compare(chunk)
+        wal.compare(chunk)?;
+        self.end.read(chunk.log, &chunk.bytes);
+        Ok(())
     }
 
     /// Puts what was mended in place, and says what was different.

@@ -33,6 +33,7 @@ mod open;
 mod opener;
 mod publisher;
 mod records;
+mod replay;
 mod restore;
 mod shared;
 mod shipper;
@@ -70,6 +71,8 @@ mod open_test;
 mod publish_test;
 #[cfg(test)]
 mod records_test;
+#[cfg(test)]
+mod replay_test;
 #[cfg(test)]
 mod s3_test;
 #[cfg(test)]

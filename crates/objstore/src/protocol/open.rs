@@ -17,11 +17,11 @@ use super::identity;
 use super::image::{self, Image};
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
-use super::local_wal::{self, Compared};
+use super::local_wal;
 use super::opener::{Newcomer, Opener};
 use super::records::{Alive, ClaimRoot, FileMap, Marker};
 use super::restore::{fresh_marker, restore};
-use super::shared::{Owner, Shared, Tuning};
+use super::shared::{Former, Owner, Shared, Tuning};
 use super::{age, alive, store::Store};
 use crate::bucket::{Bucket, fill_random};
 use crate::config::StoreConfig;
@@ -55,8 +55,7 @@ struct Opened {
 struct Directory {
     files: FileMap,
     was_restored: bool,
-    /// What the bucket has of the WAL may still be needed, see [`Compared::Partly`].
-    keep_former: bool,
+    former: Former,
 }
 
 /// Opens the database in `bucket` for `config`.
@@ -85,9 +84,8 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     files.set_epoch(owner.epoch);
     files.install(directory.files.into_iter().collect())?;
     let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
-    let tuning =
-        Tuning { sweep_former: options.tuning.sweep_former && !directory.keep_former, ..options.tuning };
-    let shared = Arc::new(Shared::new(bucket, files, owner, path, tuning, log));
+    let shared = Arc::new(Shared::new(bucket, files, owner, path, options.tuning, log));
+    shared.lock().former = directory.former;
     add_existing_wals(&shared)?;
     if !directory.was_restored {
         shared.path.set_inherited();
@@ -206,10 +204,10 @@ async fn prepare_directory(
     };
     if is_current {
         std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
-        let compared = compare_wals(bucket, log, dir, claimed).await?;
+        let former = compare_wals(bucket, log, dir, claimed).await?;
         let files = known_files(bucket, owner, claimed).await?;
         local::write_marker(dir, &fresh_marker(&owner.db_uuid, owner.epoch))?;
-        return Ok(Directory { files, was_restored: false, keep_former: compared == Compared::Partly });
+        return Ok(Directory { files, was_restored: false, former });
     }
     let Some(base) = claimed.base else {
         return Err(StoreError::Bug("a database that never published cannot be newer".to_owned()));
@@ -234,15 +232,16 @@ async fn prepare_directory(
         }
     }
     let image = image::load(bucket, base).await?;
-    restore_logged(bucket, log, owner, &image, claimed.wal_end).await?;
-    Ok(Directory { files: image.files, was_restored: true, keep_former: false })
+    let former = restore_logged(bucket, log, owner, &image, claimed.wal_end).await?;
+    Ok(Directory { files: image.files, was_restored: true, former })
 }
 
 /// Before RocksDB reads the local WALs, they get what only the bucket has.
-async fn compare_wals(bucket: &Bucket, log: &LogFn, dir: &Path, claimed: &ClaimRoot) -> Result<Compared> {
-    let Some(base) = claimed.base else { return Ok(Compared::Whole) };
+async fn compare_wals(bucket: &Bucket, log: &LogFn, dir: &Path, claimed: &ClaimRoot) -> Result<Former> {
+    let Some(base) = claimed.base else { return Ok(Former::NeededTo(0)) };
     let root = image::read_root(bucket, base).await?;
-    local_wal::compare(bucket, &root, claimed.wal_end, dir, log).await
+    let compared = local_wal::compare(bucket, &root, claimed.wal_end, dir, log).await?;
+    Ok(if compared.is_whole { Former::NeededTo(compared.last_start.unwrap_or(0)) } else { Former::Kept })
 }
 
 async fn restore_logged(
@@ -251,7 +250,7 @@ async fn restore_logged(
     owner: &Owner,
     image: &Image,
     wal_end: u64,
-) -> Result<()> {
+) -> Result<Former> {
     let id = image.root.id;
     let marker = fresh_marker(&owner.db_uuid, owner.epoch);
     let done = restore(bucket, image, Some(wal_end), &owner.local_dir, &marker).await?;
@@ -269,7 +268,7 @@ async fn restore_logged(
             done.wal_bytes
         ),
     );
-    Ok(())
+    Ok(Former::NeededTo(done.last_start.unwrap_or(0)))
 }
 
 /// Where the table files of a directory that is current are.

@@ -11,6 +11,7 @@ use super::local::{
     write_marker,
 };
 use super::records::{LocalFiles, MapEntry, Marker, RootId, WalChunk};
+use super::replay::ReplayEnd;
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub(crate) struct Restored {
     pub(crate) files: usize,
     pub(crate) wal_chunks: u64,
     pub(crate) wal_bytes: u64,
+    /// See [`ReplayEnd::last_start`].
+    pub(crate) last_start: Option<u64>,
 }
 
 /// Rebuilds `dir` from root `image` and its WAL up to chunk `wal_end`, as a directory of `epoch`.
@@ -50,13 +53,14 @@ pub(crate) async fn restore(
     let mut logs = LogWriter::new(building.clone(), image.root.wal_min);
     let first = image.root.wal_first_chunk;
     let end = image::read_wal(bucket, &image.root, wal_end, |chunk| logs.append(chunk)).await?;
+    let last_start = logs.end.last_start();
     let wal_bytes = logs.finish()?;
     let files = image.files.iter().map(|(number, file)| MapEntry::new(*number, file)).collect();
     write_files(&building, &LocalFiles { db_uuid: marker.db_uuid.clone(), files })?;
     write_marker(&building, marker)?;
     sync_directory(&building)?;
     move_into_place(&building, dir)?;
-    Ok(Restored { files: image.files.len(), wal_chunks: end - first, wal_bytes })
+    Ok(Restored { files: image.files.len(), wal_chunks: end - first, wal_bytes, last_start })
 }
 
 /// Puts chunks back into WAL files.
@@ -65,11 +69,12 @@ struct LogWriter {
     /// WALs below this one are not needed by the root.
     wal_min: u64,
     open: BTreeMap<u64, (File, u64)>,
+    end: ReplayEnd,
 }
 
 impl LogWriter {
     fn new(dir: PathBuf, wal_min: u64) -> Self {
-        Self { dir, wal_min, open: BTreeMap::new() }
+        Self { dir, wal_min, open: BTreeMap::new(), end: ReplayEnd::default() }
     }
 
     fn append(&mut self, chunk: &WalChunk) -> Result<()> {
@@ -92,6 +97,7 @@ impl LogWriter {
         }
         file.write_all(&chunk.bytes).map_err(|e| StoreError::from_io("writing", &path, &e))?;
         *length += chunk.bytes.len() as u64;
+        self.end.read(chunk.log, &chunk.bytes);
         Ok(())
     }
 

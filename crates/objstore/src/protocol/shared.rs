@@ -61,8 +61,6 @@ pub(crate) struct Tuning {
     pub(crate) manifest_chunks_max: usize,
     /// Roots kept behind the newest, for people.
     pub(crate) roots_kept: u64,
-    /// Whether the first root lets what former epochs left be deleted.
-    pub(crate) sweep_former: bool,
     /// Gate G2. Switched off only by the test that shows that the gate is needed.
     pub(crate) gate_wal: bool,
 }
@@ -85,10 +83,21 @@ impl Default for Tuning {
             small_map_files: 256,
             manifest_chunks_max: 24,
             roots_kept: 16,
-            sweep_former: true,
             gate_wal: true,
         }
     }
+}
+
+/// What becomes of the objects that former epochs left in the bucket, once this epoch has a root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Former {
+    /// They stay until RocksDB is open and has replayed everything in front of the record that starts at this sequence
+    /// number, the last one of the bucket's WAL; 0: the bucket has no record that must be replayed.
+    NeededTo(u64),
+    /// They may go.
+    Superfluous,
+    /// They stay as long as this process lives, because something was wrong at open.
+    Kept,
 }
 
 /// What RocksDB has told so far.
@@ -101,6 +110,7 @@ pub(crate) struct State {
     /// When CURRENT was set for the first time.
     pub(crate) opened_at: Option<Instant>,
     pub(crate) wal: WalTable,
+    pub(crate) former: Former,
     /// Ticket of the last request to publish, and of the last one done.
     pub(crate) publish_asked: u64,
     pub(crate) publish_done: u64,
@@ -161,6 +171,7 @@ impl State {
             current: None,
             opened_at: None,
             wal: WalTable::new(),
+            former: Former::NeededTo(0),
             publish_asked: 0,
             publish_done: 0,
             ship_wanted: 0,

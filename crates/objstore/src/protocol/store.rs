@@ -8,14 +8,14 @@
 use super::opener::Opener;
 use super::publisher::Publisher;
 use super::records::{Alive, RootId, RootSlot};
-use super::shared::{Shared, State};
+use super::shared::{Former, Shared, State};
 use super::slots::read_root_slot;
 use super::trim::Trimmer;
 use super::{alive, merger, shipper};
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
-use crate::log::LogFn;
+use crate::log::{Level, LogFn};
 use crate::stats::read;
 use parking_lot::Mutex;
 use std::fs::File;
@@ -169,6 +169,20 @@ impl Store {
         state.set_dirty();
         drop(state);
         self.shared.wake_all();
+    }
+
+    /// RocksDB is open, and `last_sequence` is the number of its last change. Before this call nothing of former epochs is
+    /// deleted from the bucket; when the replay ended before the end of the bucket's WAL, nothing of them is deleted as
+    /// long as this process lives, and an error is logged. No request.
+    pub fn opened(&self, last_sequence: u64) {
+        let mut state = self.shared.lock();
+        let Former::NeededTo(start) = state.former else { return };
+        let is_whole = last_sequence.saturating_add(1) >= start;
+        state.former = if is_whole { Former::Superfluous } else { Former::Kept };
+        drop(state);
+        if !is_whole {
+            (self.shared.log)(Level::Error, &short_replay(&self.shared, last_sequence, start));
+        }
     }
 
     /// A MANIFEST edit that later WAL bytes depend on has been made (gate G8).
@@ -425,6 +439,15 @@ impl Drop for Store {
             runtime.shutdown_background();
         }
     }
+}
+
+fn short_replay(shared: &Shared, last_sequence: u64, start: u64) -> String {
+    format!(
+        "the database in {} was opened at change {last_sequence}, but the log in the bucket goes on to change {start}: the \
+         replay ended early, and later commits are missing. Their log stays in the bucket until the next start. Stop this \
+         server, keep copies of the bucket and of that directory, and report this",
+        shared.local_dir.display()
+    )
 }
 
 fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {

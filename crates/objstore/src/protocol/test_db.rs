@@ -150,6 +150,7 @@ impl Db {
         db.store.wal_created(wal_number);
         db.wals.insert(wal_number, db.last_seq);
         db.write_manifest_start();
+        db.store.opened(db.last_seq);
         if flush {
             for family in db.families.keys().copied().collect::<Vec<_>>() {
                 db.flush_family(family);
@@ -235,6 +236,14 @@ impl Db {
             }
         }
         self.store.wal_position()
+    }
+
+    /// Bytes that are no record of this database.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let (number, file, length) = &mut self.wal;
+        file.write_all(bytes).unwrap();
+        *length += bytes.len() as u64;
+        self.store.wal_appended(*number, *length);
     }
 
     pub(crate) fn sync(&self) {

@@ -7,10 +7,11 @@
 //! T3: any error of a LIST ends the sweep; what is not known to be garbage stays.
 //! T4: a file of a former epoch can only leave the map, never come back; so the map of the first root of this epoch
 //!     decides for the whole sweep.
+//! T5: the sweep waits until RocksDB is open and has come to the end of the bucket's WAL, as far as that can be told.
 
 use super::names::{self, ManifestCopy};
 use super::records::{FENCE_BYTES, Root};
-use super::shared::Shared;
+use super::shared::{Former, Shared};
 use super::wal_record::WalRun;
 use crate::bucket::ObjectInfo;
 use crate::error::{Result, StoreError};
@@ -24,6 +25,8 @@ use tokio::sync::mpsc;
 
 const PARALLEL_DELETES: usize = 8;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
+/// How often to look whether RocksDB is open.
+const OPENING_INTERVAL: Duration = Duration::from_millis(100);
 /// Objects of other tools: while one exists, nothing of former epochs is swept.
 const PIN_DIR: &str = "pin/";
 
@@ -32,7 +35,6 @@ pub(crate) struct Trimmer {
     keys: mpsc::UnboundedSender<Job>,
     epoch: u64,
     roots_kept: u64,
-    sweep_former: bool,
     wal_end: u64,
     /// The merged objects that the newest root names.
     runs: Vec<WalRun>,
@@ -55,7 +57,6 @@ impl Trimmer {
             keys,
             epoch: shared.epoch,
             roots_kept: shared.tuning.roots_kept,
-            sweep_former: shared.tuning.sweep_former,
             wal_end: 0,
             runs: Vec::new(),
             roots: VecDeque::new(),
@@ -71,7 +72,7 @@ impl Trimmer {
         offsets: &[u64],
         files: impl Iterator<Item = &'a str>,
     ) {
-        if self.manifest.is_none() && self.sweep_former {
+        if self.manifest.is_none() {
             self.send(Job::Sweep(files.map(str::to_owned).collect()));
         }
         self.runs_published(root);
@@ -127,6 +128,9 @@ async fn run(shared: Arc<Shared>, mut jobs: mpsc::UnboundedReceiver<Job>) {
     while let Some(job) = jobs.recv().await {
         match job {
             Job::Sweep(live) => {
+                if !are_superfluous(&shared).await {
+                    continue;
+                }
                 if let Err(error) = sweep(&shared, &live).await {
                     let message = format!("objects of former owners stay until the next start: {error}");
                     (shared.log)(Level::Warning, &message);
@@ -167,6 +171,20 @@ async fn delete_all(shared: &Arc<Shared>, mut keys: Vec<String>) {
         keys = failed.into_iter().map(|(key, _)| key).collect();
         tokio::time::sleep(RETRY_DELAY).await;
     }
+}
+
+/// Waits until it is known whether what former epochs left may go (T5).
+async fn are_superfluous(shared: &Shared) -> bool {
+    while !shared.is_ending() {
+        let former = shared.state.lock().former;
+        match former {
+            Former::NeededTo(_) => {}
+            Former::Superfluous => return true,
+            Former::Kept => return false,
+        }
+        tokio::time::sleep(OPENING_INTERVAL).await;
+    }
+    false
 }
 
 /// Deletes what former epochs left: table files in no map, and their roots, MANIFESTs and WAL.
