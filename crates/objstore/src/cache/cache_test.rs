@@ -406,3 +406,35 @@ fn a_killed_statement_does_not_wait_for_the_bucket() {
         assert!(start.elapsed() < Duration::from_secs(5), "budget {budget}: {:?}", start.elapsed());
     }
 }
+
+#[test]
+fn the_cache_gives_way_before_its_disk_is_full() {
+    let f = Fixture::new();
+    let size = 16 * PART;
+    let (key, bytes) = f.object("sst/00/1-1.sst", size);
+    let cache = f.open(1 << 30, &[(&key, size)]);
+    assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
+    let used = || cache.used_bytes.load(Ordering::Relaxed);
+    let start = Instant::now();
+    while used() < size as u64 {
+        assert!(start.elapsed() < Duration::from_secs(30), "the parts are not stored");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let total = 100 << 30;
+    let with_free = |free: u64| cache.leave_room(room::Disk { total, free });
+
+    with_free(1 << 30);
+    assert_eq!((used(), cache.is_full()), (size as u64, false), "there is room enough");
+
+    with_free((1 << 30) - 5 * PART as u64);
+    assert_eq!(used(), 11 * PART as u64, "as much as was lacking");
+    assert!(cache.is_full(), "nothing is stored while the disk is nearly full");
+    assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
+    assert!(used() <= 11 * PART as u64);
+
+    with_free(0);
+    assert_eq!(used(), 0);
+    // Of a small disk, a sixteenth stays free.
+    cache.leave_room(room::Disk { total: 160, free: 10 });
+    assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
+}

@@ -10,6 +10,7 @@
 pub(crate) mod fetch;
 pub(crate) mod file;
 mod queue;
+mod room;
 
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
@@ -195,7 +196,12 @@ impl Cache {
 
     /// Evicts until the budget holds.
     pub(crate) fn shrink(&self) {
-        while self.used_bytes.load(Ordering::Relaxed) > self.budget_bytes.load(Ordering::Relaxed) {
+        self.shrink_to(self.budget_bytes.load(Ordering::Relaxed));
+    }
+
+    /// Evicts until at most `bytes` are used.
+    fn shrink_to(&self, bytes: u64) {
+        while self.used_bytes.load(Ordering::Relaxed) > bytes {
             let Some((file, part)) = self.next_victim() else { return };
             self.evict(&file, part);
         }
@@ -315,8 +321,13 @@ impl Cache {
         self.full_since.lock().is_some_and(|since| since.elapsed() < FULL_PAUSE)
     }
 
+    /// Nothing is stored for a while. Whether that is nothing new.
+    fn pause_storing(&self) -> bool {
+        self.full_since.lock().replace(Instant::now()).is_some()
+    }
+
     fn note_full(&self, error: &io::Error) {
-        let was_full = self.full_since.lock().replace(Instant::now()).is_some();
+        let was_full = self.pause_storing();
         if !was_full {
             (self.log)(
                 Level::Warning,

@@ -5,13 +5,16 @@ use super::{Files, Garbage};
 use crate::error::StoreError;
 use crate::log::Level;
 use crate::retry::RetryPolicy;
-use crate::upload::{UploadedFile, is_worth_repeating};
+use crate::upload::{UploadedFile, blocking, is_worth_repeating};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Files uploaded at once: enough to fill a 1 Gbit/s line at 50 ms per request with 16 MiB pieces.
 const UPLOADERS: usize = 4;
+
+/// Between two looks at how full the disk of the part cache is.
+const DISK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Times a missing local file is looked for again, about 4 s together.
 const MISSING_ATTEMPTS: u32 = 4;
@@ -37,6 +40,11 @@ impl Files {
         tasks.push(
             self.spawn_endless("deleter of table files", async move { files.empty_trash_forever().await }),
         );
+        if !self.bucket.is_directory() {
+            let files = Arc::clone(self);
+            tasks
+                .push(self.spawn_endless("watch of the disk", async move { files.give_way_forever().await }));
+        }
     }
 
     fn spawn_endless(
@@ -46,6 +54,22 @@ impl Files {
     ) -> JoinHandle<()> {
         let files = Arc::clone(self);
         self.supervisor.spawn(name, move || files.state.lock().ended.is_some(), task)
+    }
+
+    /// Keeps the part cache from filling its disk. No request.
+    async fn give_way_forever(&self) {
+        while self.state.lock().ended.is_none() {
+            tokio::time::sleep(DISK_INTERVAL).await;
+            let cache = self.cache.read().clone();
+            if let Some(cache) = cache {
+                // An error means that the store closes.
+                let _ = blocking(move || {
+                    cache.give_way();
+                    Ok(())
+                })
+                .await;
+            }
+        }
     }
 
     async fn upload_forever(&self) {
