@@ -6,6 +6,7 @@
 //! Source: RocksDB 11.8.1, db/log_format.h, db/log_reader.cc, db/write_batch.cc.
 
 use crate::crc::crc32c;
+use std::path::Path;
 
 const BLOCK_BYTES: u64 = 32 << 10;
 const HEADER_BYTES: usize = 7;
@@ -106,6 +107,16 @@ fn fragment(bytes: &[u8], position: u64) -> Fragment {
 /// RocksDB stores checksums so, because a checksum of bytes that contain checksums is weak.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(CHECKSUM_MASK)
+}
+
+/// What to log when the database in `dir` was opened before the record that starts at `start`.
+pub(crate) fn short_replay(dir: &Path, last_sequence: u64, start: u64) -> String {
+    format!(
+        "the database in {} was opened at change {last_sequence}, but the log in the bucket goes on to change {start}: the \
+         replay ended early, and later commits are missing. Their log stays in the bucket until the next start. Stop this \
+         server, keep copies of the bucket and of that directory, and report this",
+        dir.display()
+    )
 }
 
 /// A WAL of records with these sequence numbers and sizes, as RocksDB writes it.

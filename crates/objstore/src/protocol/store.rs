@@ -8,6 +8,7 @@
 use super::opener::Opener;
 use super::publisher::Publisher;
 use super::records::{Alive, RootId, RootSlot};
+use super::replay::short_replay;
 use super::shared::{Former, Shared, State};
 use super::slots::read_root_slot;
 use super::trim::Trimmer;
@@ -181,7 +182,7 @@ impl Store {
         state.former = if is_whole { Former::Superfluous } else { Former::Kept };
         drop(state);
         if !is_whole {
-            (self.shared.log)(Level::Error, &short_replay(&self.shared, last_sequence, start));
+            (self.shared.log)(Level::Error, &short_replay(&self.shared.local_dir, last_sequence, start));
         }
     }
 
@@ -439,15 +440,6 @@ impl Drop for Store {
             runtime.shutdown_background();
         }
     }
-}
-
-fn short_replay(shared: &Shared, last_sequence: u64, start: u64) -> String {
-    format!(
-        "the database in {} was opened at change {last_sequence}, but the log in the bucket goes on to change {start}: the \
-         replay ended early, and later commits are missing. Their log stays in the bucket until the next start. Stop this \
-         server, keep copies of the bucket and of that directory, and report this",
-        shared.local_dir.display()
-    )
 }
 
 fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
