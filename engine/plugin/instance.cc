@@ -336,6 +336,8 @@ void tick(uint64_t second) {
 
 Instance *instance() { return state.running.load(std::memory_order_acquire); }
 
+uint64_t fitting_cache_bytes() { return fitting_cache_bytes(state.settings); }
+
 Status ready() {
   if (instance() != nullptr) return Status::Ok();
   // One code whatever the reason was: for SQL the engine is away, while kNotFound, say, would mean that a

@@ -52,6 +52,9 @@ void stop_instance();
 // than that: then files may be of before a change that the log would have finished.
 void finish_ddl_recovery(bool with_log);
 
+// atoll_cache_size, or half of the disk if that is less: then the log says so.
+uint64_t fitting_cache_bytes();
+
 // ---- error log ----
 void log_info(const std::string &message);
 void log_warning(const std::string &message);

@@ -68,7 +68,7 @@ void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
   Instance *running = instance();
   if (running != nullptr && running->store != nullptr)
-    atoll_store_set_cache_bytes(running->store, cache_bytes());
+    atoll_store_set_cache_bytes(running->store, fitting_cache_bytes());
 }
 
 void update_backlog_max(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
