@@ -128,3 +128,20 @@ def test_a_copy_whose_original_died_starts_within_150_seconds(lab, monkeypatch):
     copy.run("INSERT INTO d.t VALUES (1001)")
     assert "The start of the server waits" in in_doubt.log()
     expect_whole(in_doubt, 1)
+
+
+def test_a_bucket_in_the_data_directory_is_waited_for_by_nobody(lab):
+    """After a crash of the machine: the lock file is another one for the claim, and nobody said good-bye."""
+    server = lab.server("inside").start()
+    server.run(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (a INT PRIMARY KEY) ENGINE=ATOLL",
+        "INSERT INTO d.t SELECT seq FROM mysql.seq_1_to_1000",
+    )
+    server.kill()
+    lock = server.data / "#atoll" / "db.lock"
+    shutil.copy(lock, lock.with_suffix(".new"))
+    lock.with_suffix(".new").replace(lock)
+    server.start()
+    assert server.value("SELECT COUNT(*) FROM d.t") == 1000
+    assert "may be in use" not in server.log()

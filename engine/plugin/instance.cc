@@ -116,7 +116,9 @@ Status open_store(const Settings &settings, atoll_store **out) {
   config.lag_ms_max = lag_ms_max();
   config.request_timeout_ms = request_timeout_ms();
   config.durability = durability();
-  config.take_over = settings.take_over ? 1 : 0;
+  // A bucket in the data directory goes where that goes, and no two servers run on one: nobody is waited for.
+  const bool is_inside = !bucket_beside_databases(settings).empty();
+  config.take_over = settings.take_over || is_inside ? 1 : 0;
   config.log = &log_from_store;
   config.is_interrupted = [] { return is_interrupted() ? 1 : 0; };
   const Status status = bridge::to_status(atoll_store_open(state.opener.get(), &config, out));
