@@ -35,7 +35,8 @@ def restore(server, proxy) -> dict[str, int]:
     server.kill()
     shutil.rmtree(server.data)
     proxy.reset_counts()
-    server.start()
+    # The lost server cannot say good-bye, and nobody holds the lock of its directory.
+    server.start(atoll_take_over="ON")
     assert server.value("SELECT COUNT(*) FROM shop.orders") > 0
     return proxy.counts()
 

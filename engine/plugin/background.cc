@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "base/interrupt.h"
 #include "plugin/background.h"
 
 namespace atoll::plugin {
@@ -22,8 +23,9 @@ Background::~Background() {
 void Background::run() {
   pthread_setname_np(pthread_self(), "atoll-tick");
   my_thread_init();  // the server's error log wants its thread variables
+  const InterruptScope interrupt(&stopping_);
   std::unique_lock lock(mutex_);
-  for (uint64_t number = 1; !wake_.wait_for(lock, period_, [this] { return stopping_; }); ++number) {
+  for (uint64_t number = 1; !wake_.wait_for(lock, period_, [this] { return stopping_.load(); }); ++number) {
     lock.unlock();
     tick_(number);
     lock.lock();

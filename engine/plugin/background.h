@@ -3,6 +3,7 @@
 
 #include "base/namespace.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -16,7 +17,8 @@ class Background {
   // `tick` gets the number of periods since start; it may take longer than a period.
   explicit Background(std::function<void(uint64_t)> tick,
                       std::chrono::milliseconds period = std::chrono::seconds(1));
-  ~Background();  // Waits for a running tick.
+  // Waits for a running tick, whose reads of the bucket end soon: see base/interrupt.h.
+  ~Background();
   Background(const Background &) = delete;
   Background &operator=(const Background &) = delete;
 
@@ -27,8 +29,8 @@ class Background {
   const std::chrono::milliseconds period_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_
-  std::thread thread_;     // last: uses all of the above
+  std::atomic<bool> stopping_{false};  // set under mutex_
+  std::thread thread_;                 // last: uses all of the above
 };
 
 }  // namespace atoll::plugin

@@ -46,7 +46,7 @@ constexpr uint64_t kSweepSeconds = 2;   // databases and triggers: how old the k
 constexpr uint64_t kStatisticsSeconds = 10;
 // Publishing at shutdown. Together with what surrounds it, a shutdown ends within 10 s however the bucket
 // behaves; what is not published then is on local disk.
-constexpr uint32_t kCloseTimeoutMs = 5000;
+constexpr uint32_t kCloseTimeoutMs = 4000;
 
 using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
 

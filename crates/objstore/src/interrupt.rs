@@ -5,6 +5,7 @@
 //! [`crate::files::Files::stop_waiting`].
 
 use crate::error::{Result, StoreError};
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -13,9 +14,18 @@ use std::time::{Duration, Instant};
 /// How often a waiting thread asks. A tenth of a second is felt by nobody and costs nothing.
 pub(crate) const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A read of the bucket goes on for so long although its statement was killed: what a killed statement cleans up is
-/// read within this time from every bucket that works.
-const READ_GRACE: Duration = Duration::from_secs(2);
+/// The reads of a killed statement go on for so long in all: what it cleans up is read within this time from every bucket
+/// that works.
+const READ_GRACE: Duration = Duration::from_secs(1);
+
+/// And each of them for so long at least, which is enough for what is on local disk.
+const READ_MIN: Duration = Duration::from_millis(10);
+
+thread_local! {
+    /// Since when the reads of this thread know that its statement was killed. A statement may make hundreds of reads and
+    /// take each failure for an answer: RocksDB's estimates of sizes open every table they need and ignore errors.
+    static KILLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 /// Tells whether the statement for which the calling thread works was killed.
 #[derive(Clone)]
@@ -32,7 +42,8 @@ impl Interrupt {
         (self.0)()
     }
 
-    /// Runs `read` on this thread until it ends. Once the statement is killed it has two seconds from its start.
+    /// Runs `read` on this thread until it ends. From the kill of its statement on, all reads of a thread together have
+    /// one second, and then each has ten milliseconds.
     ///
     /// Requires: not called on a thread of `runtime`. Errors: `Interrupted`; what `read` had begun is dropped.
     pub(crate) fn block_on<T>(
@@ -40,20 +51,29 @@ impl Interrupt {
         runtime: &tokio::runtime::Handle,
         read: impl Future<Output = T>,
     ) -> Result<T> {
-        let start = Instant::now();
         runtime.block_on(async {
             tokio::pin!(read);
-            loop {
+            if let Ok(outcome) = tokio::time::timeout(READ_MIN, &mut read).await {
+                return Ok(outcome);
+            }
+            while !self.is_over() {
                 if let Ok(outcome) = tokio::time::timeout(ASK_INTERVAL, &mut read).await {
                     return Ok(outcome);
                 }
-                if start.elapsed() >= READ_GRACE && self.is_set() {
-                    return Err(StoreError::Interrupted(
-                        "the statement that reads the bucket was killed".into(),
-                    ));
-                }
             }
+            Err(StoreError::Interrupted("the statement that reads the bucket was killed".into()))
         })
+    }
+
+    /// Whether the statement of this thread was killed more than the grace ago.
+    fn is_over(&self) -> bool {
+        if !self.is_set() {
+            KILLED_SINCE.set(None);
+            return false;
+        }
+        let since = KILLED_SINCE.get().unwrap_or_else(Instant::now);
+        KILLED_SINCE.set(Some(since));
+        since.elapsed() >= READ_GRACE
     }
 }
 
@@ -67,5 +87,32 @@ impl Default for Interrupt {
 impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Interrupt")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_killed_statement_waits_once_however_many_reads_it_makes() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let killed = Arc::new(AtomicBool::new(true));
+        let interrupt = Interrupt::new({
+            let killed = killed.clone();
+            move || killed.load(Ordering::Relaxed)
+        });
+        let start = Instant::now();
+        for _ in 0..50 {
+            let outcome = interrupt.block_on(runtime.handle(), std::future::pending::<()>());
+            assert!(matches!(outcome, Err(StoreError::Interrupted(_))));
+            assert!(interrupt.block_on(runtime.handle(), async {}).is_ok(), "what is there at once is read");
+        }
+        assert!(start.elapsed() < 5 * READ_GRACE, "{:?}: each read waits for itself", start.elapsed());
+        // The next statement of the thread has its own grace.
+        killed.store(false, Ordering::Relaxed);
+        let slow = async { tokio::time::sleep(2 * ASK_INTERVAL).await };
+        assert!(interrupt.block_on(runtime.handle(), slow).is_ok());
     }
 }
