@@ -54,7 +54,7 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
 /// Refuses a bucket that does not have what the directory of `marker` has seen in it.
 ///
 /// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
-/// Requests: LIST epoch/ and those of [`newest_record`]; LIST sst/ when a crash may have lost the last root.
+/// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the last root.
 pub(crate) async fn refuse_older_bucket(
     bucket: &Bucket,
     config: &StoreConfig,
@@ -64,7 +64,9 @@ pub(crate) async fn refuse_older_bucket(
     let root = newest_record(bucket, epoch).await?.and_then(|record| record.root());
     let is_older = epoch < marker.epoch
         || is_behind(root, marker.root)
-        || (may_have_lost(root, marker.root) && lacks_files(bucket, &config.local_dir, marker).await?);
+        || (may_have_lost(root, marker.root)
+            && !is_fenced(bucket, marker.root).await?
+            && lacks_files(bucket, &config.local_dir, marker).await?);
     if is_older { Err(older_bucket(bucket, config, marker, epoch, root)) } else { Ok(()) }
 }
 
@@ -78,6 +80,16 @@ fn is_behind(newest: Option<RootId>, marked: RootId) -> bool {
 /// Whether the marked root is not in the bucket: its process died before it was, or the bucket is one root older.
 fn may_have_lost(newest: Option<RootId>, marked: RootId) -> bool {
     marked.slot > 0 && newest.is_none_or(|newest| newest < marked)
+}
+
+/// Whether a successor's fence stands in the slot of the marked root: then that root was never in the bucket, and nothing of
+/// it has been lost.
+async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
+    match read_root_slot(bucket, marked).await {
+        Ok(slot) => Ok(matches!(slot, RootSlot::Fence(_))),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a table file of the marked root is not in the bucket. They are uploaded before the marker is written (G1),

@@ -28,7 +28,7 @@ pub(crate) struct Image {
 
 /// Reads root `id` and the records its file map is spread over.
 ///
-/// Requests: one GET per root since the last full map, at most 24.
+/// Requests: one GET per root since the last full map, at most 20.
 pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     let root = read_root(bucket, id).await?;
     let epoch = id.epoch;
