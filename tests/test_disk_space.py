@@ -4,13 +4,39 @@ Method: a data directory on a small disk, its bucket elsewhere; the cache is fil
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from pathlib import Path
 
 import pytest
 from harness import disk
 from harness.digest import table_digest
 from harness.process import wait_until
 from harness.tables import create_wide, drained
+
+
+def fill(directory: Path, spare: int) -> None:
+    """Takes the space of the disk until less than `spare` bytes are free; others may write to it meanwhile."""
+    step = 4 << 20
+    with (directory / "filler").open("ab") as filler:
+        while (free := disk.free_bytes(directory)) > spare:
+            with contextlib.suppress(OSError):  # the space was taken since it was counted
+                size = os.fstat(filler.fileno()).st_size
+                os.posix_fallocate(filler.fileno(), size, min(step, free))
+
+
+def filled_cache_bytes(server) -> int:
+    """Waits until all that was read is stored in the cache, and returns its size."""
+    sizes: list[int] = [0]
+
+    def is_steady() -> bool:
+        sizes.append(server.counter("Atoll_cache_bytes_used"))
+        time.sleep(0.5)
+        return sizes[-1] > 20 << 20 and sizes[-4:] == sizes[-1:] * 4
+
+    wait_until(is_steady, 30, "the cache to fill")
+    return sizes[-1]
 
 
 def test_the_cache_shrinks_when_others_need_the_disk(lab):
@@ -27,13 +53,15 @@ def test_the_cache_shrinks_when_others_need_the_disk(lab):
         assert disk.remove_local_objects(server.data) > 0
         server.start()
         assert table_digest(server, "big", "wide") == expected
-        wait_until(lambda: server.counter("Atoll_cache_bytes_used") > 20 << 20, 30, "the cache to fill")
-        before = server.counter("Atoll_cache_bytes_used")
+        before = filled_cache_bytes(server)
 
-        free = os.statvfs(mounted).f_bavail * os.statvfs(mounted).f_frsize
-        with (mounted / "filler").open("wb") as filler:
-            os.posix_fallocate(filler.fileno(), 0, free - (20 << 20))  # less than a sixteenth is left
-        wait_until(lambda: server.counter("Atoll_cache_bytes_used") < before, 30, "the cache to give way")
+        def gives_way() -> bool:
+            fill(
+                mounted, spare=20 << 20
+            )  # less than a sixteenth of the disk; the server gives back some of its own
+            return server.counter("Atoll_cache_bytes_used") < before
+
+        wait_until(gives_way, 30, "the cache to give way")
         assert "gives space back" in server.log()
         server.run("INSERT INTO big.wide VALUES (1000000, 'there was room')")
         server.run("DELETE FROM big.wide WHERE id = 1000000")

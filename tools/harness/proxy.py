@@ -61,7 +61,7 @@ class Fault:
 
 
 class _Disconnected(Exception):
-    pass
+    """Either end has gone, or a fault cuts the connection: the client sees a reset."""
 
 
 class _Stream:
@@ -180,7 +180,7 @@ class FaultProxy:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self, connection: socket.socket) -> None:
-        client, server = _Stream(connection), None
+        client, server, is_complete = _Stream(connection), None, False
         with self._lock:
             self._open.add(connection)
         try:
@@ -190,14 +190,16 @@ class FaultProxy:
                 if server is None:
                     server = _Stream(socket.create_connection(self._upstream, timeout=120))
                     server.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                if not self._one(client, server, first, headers, pairs):
+                is_complete = not self._one(client, server, first, headers, pairs)
+                if is_complete:
                     return
         except (_Disconnected, OSError, ValueError):
             pass
         finally:
             with self._lock:
                 self._open.discard(connection)
-            _reset(connection)
+            if not is_complete:
+                _reset(connection)
             client.close()
             if server is not None:
                 server.close()
@@ -210,14 +212,15 @@ class FaultProxy:
         headers: dict[str, str],
         pairs: list[tuple[str, str]],
     ) -> bool:
-        """Handles one request. Returns whether the connection can go on."""
+        """Handles one request. Returns whether another one may follow; the end of an answer without a length is
+        the end of its connection."""
         method, target, _ = first.split(" ", 2)
         request = Request(method, target, headers)
         fault = self._choose(request)
         if fault.delay_s:
             time.sleep(fault.delay_s)
         if fault.cut or self._is_down:
-            return False
+            raise _Disconnected
         if "expect" in headers:
             client.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         if fault.status:
@@ -243,7 +246,7 @@ class FaultProxy:
     def _answer(self, client: _Stream, server: _Stream, method: str, fault: Fault) -> bool:
         first, headers, pairs = server.head()
         if fault.drop_reply:
-            return False
+            raise _Disconnected
         head = "\r\n".join([first, *(f"{name}: {value}" for name, value in pairs)]) + "\r\n\r\n"
         client.connection.sendall(head.encode("latin1"))
         status = int(first.split()[1])
