@@ -16,11 +16,14 @@ constexpr uint64_t kSyncBytesMax = 1 << 10;
 constexpr uint64_t kUnsyncedBytesMax = 64 << 10;  // nobody syncs at all
 constexpr uint64_t kSmoothing = 16;               // syncs
 
-const std::array<char, 64 << 10> kZeros{};
+// Each write of zeros. A larger one makes larger units of the page cache (folios), which the kernel counts as
+// written as a whole, in /proc/PID/io and towards its limits, for each commit that changes a few bytes of
+// one.
+const std::array<char, 4 << 10> kZeros{};
 
 bool write_zeros(int descriptor, uint64_t from, uint64_t end) {
   while (from < end) {
-    const size_t bytes = std::min<uint64_t>(end - from, kZeros.size());
+    const size_t bytes = std::min<uint64_t>(end - from, kZeros.size() - from % kZeros.size());
     const ssize_t written = ::pwrite(descriptor, kZeros.data(), bytes, static_cast<off_t>(from));
     if (written <= 0) return false;
     from += static_cast<uint64_t>(written);

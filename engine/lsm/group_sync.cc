@@ -1,12 +1,17 @@
 #include "lsm/group_sync.h"
 
+#include <utility>
+
 namespace atoll::lsm {
 
 Status GroupSync::wait() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<Round> mine = next_;
-  round_is_over_.wait(lock, [&] { return mine->is_over || !is_running_; });
-  if (mine->is_over) return mine->outcome;
+  if (std::exchange(mine->has_leader, true)) {
+    mine->followers.wait(lock, [&] { return mine->is_over; });
+    return mine->outcome;
+  }
+  leader_.wait(lock, [&] { return !is_running_; });
   next_ = std::make_shared<Round>();
   is_running_ = true;
   lock.unlock();
@@ -15,7 +20,8 @@ Status GroupSync::wait() {
   is_running_ = false;
   mine->outcome = std::move(outcome);
   mine->is_over = true;
-  round_is_over_.notify_all();
+  leader_.notify_one();
+  mine->followers.notify_all();
   return mine->outcome;
 }
 

@@ -10,8 +10,8 @@
 
 namespace atoll::lsm {
 
-// Calls that come while a sync runs share the next one. RocksDB does so for writes that are synced, not for
-// SyncWAL().
+// Calls that come while a sync runs share the next one: the first of them leads it, the others follow.
+// RocksDB does so for writes that are synced, not for SyncWAL().
 //
 // Threads: any.
 class GroupSync {
@@ -24,13 +24,15 @@ class GroupSync {
 
  private:
   struct Round {
+    bool has_leader = false;
     bool is_over = false;
     Status outcome;
+    std::condition_variable followers;
   };
 
   const std::function<Status()> sync_;
   std::mutex mutex_;
-  std::condition_variable round_is_over_;
+  std::condition_variable leader_;  // of the next round, which waits for the one that runs
   bool is_running_ = false;
   std::shared_ptr<Round> next_ = std::make_shared<Round>();  // its sync has not begun
 };

@@ -66,6 +66,18 @@ class PreparedTest : public ::testing::Test {
   int user = 0;
 };
 
+// The binary log's group: its leader writes the commits one after the other while the next group prepares.
+TEST_F(PreparedTest, SyncOfPrepareDoesNotHoldUpCommits) {
+  open();
+  auto decided = prepared("decided", "a");
+  Status outcome(Code::kBug, "the log was not synced");
+  database->on_sync = [&] { outcome = decided->commit_prepared(false); };
+  auto other = prepared("other", "b");
+  database->on_sync = nullptr;
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_EQ(committed("a"), "by decided");
+}
+
 TEST_F(PreparedTest, CommitAndRollback) {
   open();
   auto one = prepared("xid one", "a");

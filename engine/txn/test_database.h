@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,7 @@ class TestDatabase final : public lsm::Database {
     close(temp_, &temp_families_);
   }
 
+  std::function<void()> on_sync;  // called before each sync of the WAL
   rocksdb::TransactionDB *db(lsm::Side side) override { return side == lsm::Side::kMain ? main_ : temp_; }
   lsm::Family *catalog_family() override { return main_families_[0].get(); }
   lsm::Family *shared_family() override { return main_families_[1].get(); }
@@ -83,7 +85,10 @@ class TestDatabase final : public lsm::Database {
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
   }
-  Status sync_wal() override { return unused(); }
+  Status sync_wal() override {
+    if (on_sync) on_sync();
+    return lsm::from_rocksdb(db(lsm::Side::kMain)->SyncWAL());
+  }
   Status flush(lsm::Family *family) override {
     const auto status = db(family->side())->Flush(rocksdb::FlushOptions(), family->handle());
     return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);

@@ -333,10 +333,9 @@ void TransactionImpl::finish() {
   manager_->locks()->unlock_all(&owner_);
 }
 
-// Makes what `fill` writes durable as a prepared section of the WAL.
-Status TransactionImpl::prepare_section(std::string_view xid, bool sync, const SectionFiller &fill) {
-  rocksdb::WriteOptions options;
-  options.sync = sync;
+// Writes what `fill` adds to it as a prepared section of the WAL; not synced.
+Status TransactionImpl::prepare_section(std::string_view xid, const SectionFiller &fill) {
+  const rocksdb::WriteOptions options;
   rocksdb::TransactionOptions transaction_options;
   transaction_options.skip_concurrency_control = true;
   std::unique_ptr<rocksdb::Transaction> transaction(
@@ -352,8 +351,8 @@ Status TransactionImpl::prepare_section(std::string_view xid, bool sync, const S
   return Status::Ok();
 }
 
-Status TransactionImpl::prepare_main(std::string_view xid, bool sync) {
-  return prepare_section(xid, sync, [this](rocksdb::Transaction *section) {
+Status TransactionImpl::prepare_main(std::string_view xid) {
+  return prepare_section(xid, [this](rocksdb::Transaction *section) {
     rocksdb::Status status;
     writes_->each(lsm::Side::kMain, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
       rocksdb::ColumnFamilyHandle *handle = family->handle();
@@ -372,13 +371,17 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   }
   if (is_spilled()) ATOLL_RETURN_IF_ERROR(spill_rest());
   if (has_writes(lsm::Side::kMain)) {
-    ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid, sync) : prepare_main(xid, sync));
+    ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid) : prepare_main(xid));
   }
   // The batch is in RocksDB's hands now; do not hold many writes twice. Their number stays for list().
   if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   xid_ = xid;
   prepared_.store(true, std::memory_order_relaxed);
-  return Status::Ok();
+  // The sync is shared, and beside RocksDB's queue of writers: a write that syncs holds up all behind it, and
+  // with a binary log the commits of one group are written one after the other.
+  if (!sync || two_phase_ == nullptr) return Status::Ok();
+  count_work(WorkKind::kLogSyncs);
+  return manager_->database()->sync_wal();
 }
 
 Status TransactionImpl::commit_prepared(bool sync) {

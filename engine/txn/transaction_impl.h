@@ -140,7 +140,7 @@ class TransactionImpl final : public Transaction {
                   rocksdb::PinnableSlice *value) const;
   bool has_own(const lsm::Family *family) const;
   Status commit_spilled(bool sync);
-  Status prepare_spilled(std::string_view xid, bool sync);
+  Status prepare_spilled(std::string_view xid);
   Status prepare_ingestion(bool with_marker);
   Status commit_ingestion();
   Status commit_prepared_main(bool sync);
@@ -150,9 +150,9 @@ class TransactionImpl final : public Transaction {
   rocksdb::Status fill_batch(lsm::Side side, rocksdb::WriteBatch *batch) const;
   Status write_side(lsm::Side side, bool sync);
   Status commit_with_temp(const std::function<Status()> &commit_main);
-  Status prepare_main(std::string_view xid, bool sync);
+  Status prepare_main(std::string_view xid);
   using SectionFiller = std::function<rocksdb::Status(rocksdb::Transaction *)>;
-  Status prepare_section(std::string_view xid, bool sync, const SectionFiller &fill);
+  Status prepare_section(std::string_view xid, const SectionFiller &fill);
   Status restore_temp(const rocksdb::Snapshot *before);
   void set_write_count();
   void finish();  // forgets the writes, releases snapshot and locks

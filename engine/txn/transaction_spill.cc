@@ -175,10 +175,10 @@ Status TransactionImpl::commit_spilled(bool sync) {
   return Status::Ok();
 }
 
-Status TransactionImpl::prepare_spilled(std::string_view xid, bool sync) {
+Status TransactionImpl::prepare_spilled(std::string_view xid) {
   ATOLL_RETURN_IF_ERROR(spill_->save_list());
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
-  ATOLL_RETURN_IF_ERROR(prepare_section(xid, sync, [this](rocksdb::Transaction *section) {
+  ATOLL_RETURN_IF_ERROR(prepare_section(xid, [this](rocksdb::Transaction *section) {
     return section->DeleteUntracked(db(lsm::Side::kMain)->DefaultColumnFamily(), marker_key(spill_->name()));
   }));
   spill_->set_keep(true);
