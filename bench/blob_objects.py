@@ -112,7 +112,7 @@ class Objects:
         self.oids += 1
         return self.oids
 
-    # ---- What is there ----------------------------------------------------------------------------------
+    # ---- The live objects --------------------------------------------------------------------------------
 
     def live(self) -> list[Revision]:
         """Returns the revisions that were not deleted."""

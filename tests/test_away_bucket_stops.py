@@ -19,6 +19,7 @@ from harness.tables import Statement, create_wide, drained
 
 LIMIT_S = 20  # the promise is 10 s, of which 8 are used on an idle machine; this one may be busy
 QUERY_INTERRUPTED = 1317
+STATEMENT_TIMEOUT = 1969
 AWAY = ["refused", "silent"]
 
 # Small memtables and a small backlog, so that little data fills both; COMMIT alone does not wait for the bucket.
@@ -179,8 +180,9 @@ def test_reads_that_wait_for_the_bucket(lab, how, threads):
     server.start()
     take_away(proxy, how)
 
-    def reading() -> Statement:
-        statement = Statement(server, "SELECT SUM(LENGTH(body)), MAX(id) FROM wide WHERE body LIKE '%a%'")
+    def reading(prefix: str = "") -> Statement:
+        query = "SELECT SUM(LENGTH(body)), MAX(id) FROM wide WHERE body LIKE '%a%'"
+        statement = Statement(server, prefix + query)
         statement.start()
         time.sleep(1)
         return statement
@@ -188,6 +190,10 @@ def test_reads_that_wait_for_the_bucket(lab, how, threads):
     error = killed(server, reading())
     if how == "silent":
         assert_interrupted(error)
+        limited = reading("SET STATEMENT max_statement_time = 2 FOR ")
+        limited.join(LIMIT_S)
+        assert not limited.is_alive(), "max_statement_time does not end a read"
+        assert limited.error is not None and limited.error.args[0] == STATEMENT_TIMEOUT, limited.error
     reading()
     shut_down(server)
     bring_back(proxy)

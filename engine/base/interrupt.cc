@@ -1,3 +1,4 @@
+// See interrupt.h.
 #include "base/interrupt.h"
 
 namespace atoll {

@@ -17,7 +17,7 @@ constexpr uint64_t kAnalyzedEntries = 200000;  // per index; about 0.1 s of read
 int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
   ah::TableStatistics statistics;
   const Status status = ah::sample(
-      *layout_, kAnalyzedEntries, [thd] { return thd_killed(thd) != 0; }, &statistics);
+      *layout_, kAnalyzedEntries, [thd] { return atoll::is_statement_killed(thd); }, &statistics);
   if (!status.ok()) {
     if (status.code() != Code::kInterrupted) fail(status);
     return HA_ADMIN_FAILED;

@@ -209,7 +209,8 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
                        context->rekey ? &*context->rekey : nullptr);
   Status status = build.run();
   THD *thd = ha_thd();
-  if (status.ok()) status = catch_up(context->online.get(), [thd] { return thd_killed(thd) == 0; });
+  if (status.ok())
+    status = catch_up(context->online.get(), [thd] { return !atoll::is_statement_killed(thd); });
   return status.ok() ? false : report_build(status, altered, build.duplicate_index());
 }
 
@@ -232,7 +233,7 @@ bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered,
   THD *thd = ha_thd();
   // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
   const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
-  const Status status = context->online->finish([thd] { return thd_killed(thd) == 0; });
+  const Status status = context->online->finish([thd] { return !atoll::is_statement_killed(thd); });
   if (status.code() == Code::kDuplicate) context->online->show_duplicate();
   if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
   const uint64_t readable_from = AlterContext::main()->GetLatestSequenceNumber();

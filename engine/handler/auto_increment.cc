@@ -27,20 +27,6 @@ bool inserts_rows(THD *thd) {
 
 }  // namespace
 
-namespace atoll::handler {
-
-// FLUSH TABLES closes the tables of transactions that are under way, too: the numbers they took stay taken.
-Share::~Share() {
-  unregister_share(this);
-  const plugin::Instance *instance = plugin::instance();
-  const std::shared_ptr<const Layout> layout = this->layout();
-  if (instance == nullptr || !instance->catalog || layout->family()->side() != lsm::Side::kMain) return;
-  instance->catalog->raise_auto_increment(layout->def().id, next_auto_increment);
-  keep_rows(*layout, rows);
-}
-
-}  // namespace atoll::handler
-
 Status ha_atoll::load_auto_increment() {
   if (share_->next_auto_increment != 0) return Status::Ok();
   std::lock_guard<std::mutex> guard(share_->auto_increment_mutex);

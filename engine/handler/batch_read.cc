@@ -21,8 +21,7 @@ size_t ha_atoll::rows_wanted(bool is_exact) const {
 // A plain read through a secondary index that must look up rows goes by batches. After a batch the cursor
 // stands on the first entry not in it.
 bool ha_atoll::batching() const {
-  return !locking() && active_index != MAX_KEY && static_cast<int>(active_index) != layout_->primary() &&
-         !entries_suffice_;
+  return !locking() && active_index != MAX_KEY && !layout_->is_primary(active_index) && !entries_suffice_;
 }
 
 // Adds what the entry under the cursor stands for to the batch, unless a pushed condition or filter refuses

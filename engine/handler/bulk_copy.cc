@@ -101,7 +101,7 @@ void BulkCopy::open_streams() {
       hidden, [](std::string_view key) { return key.size(); },
       hidden ? lsm::StreamKind::kKnown : lsm::StreamKind::kSought);
   for (size_t i = 0; i < layout_->index_count(); i++) {
-    if (static_cast<int>(i) == layout_->primary()) continue;
+    if (layout_->is_primary(i)) continue;
     lsm::BulkLoad::UniqueLength length;
     if (layout_->index(i).unique)
       length = [this, i](std::string_view key) { return layout_->unique_length(i, key); };
@@ -165,8 +165,7 @@ Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared
   Status status = load_ ? load_->finish(progress) : write_small();
   if (load_ && status.code() == Code::kDuplicate) {
     for (size_t i = 0; i < streams_.size(); i++)
-      if (streams_[i] == load_->duplicate_stream() &&
-          (i == 0 || static_cast<int>(i) - 1 != layout_->primary()))
+      if (streams_[i] == load_->duplicate_stream() && (i == 0 || !layout_->is_primary(i - 1)))
         note_duplicate(i, load_->duplicate_key(), load_->duplicate_value());
     if (pieces_stream_ == load_->duplicate_stream())  // which is sorted beside that of the rows
       note_duplicate(0, codec::row_key_of(load_->duplicate_key()), codec::encode(codec::LargeRow()));

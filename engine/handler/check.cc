@@ -106,7 +106,7 @@ class ha_atoll::Check {
     return Status::Ok();
   }
 
-  bool is_killed() const { return thd_killed(thd_) != 0; }
+  bool is_killed() const { return atoll::is_statement_killed(thd_); }
 
   Status check_files() {
     const std::string prefix = layout_.primary_index().start.substr(0, codec::kKeyPrefixLength);

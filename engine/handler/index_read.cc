@@ -151,7 +151,7 @@ int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rke
   const ah::IndexLayout &index = layout_->index(active_index);
   switch (find) {
     case HA_READ_KEY_EXACT:
-      if (static_cast<int>(active_index) == layout_->primary() && parts_used == index.user_parts &&
+      if (layout_->is_primary(active_index) && parts_used == index.user_parts &&
           !is_mutant(Mutant::point_get))
         return read_by_primary_key(record, seek.key, true);
       seek.prefix = seek.key;
@@ -364,7 +364,7 @@ int ha_atoll::step(uchar *record, bool forward) {
 
 int ha_atoll::accept_current(uchar *record, bool forward) {
   if (batching()) return read_batch(record, forward);
-  const bool primary = active_index == MAX_KEY || static_cast<int>(active_index) == layout_->primary();
+  const bool primary = active_index == MAX_KEY || layout_->is_primary(active_index);
   for (;; forward ? cursor_->Next() : cursor_->Prev()) {
     if (int error = protect_to_cursor(forward)) return error;
     if (!cursor_->Valid()) break;
@@ -485,5 +485,5 @@ int ha_atoll::decode_entry(std::string_view entry_key, std::string_view entry_va
 
 bool ha_atoll::killed() {
   if ((++rows_since_kill_check_ & 0x3FF) != 0) return false;
-  return thd_killed(ha_thd()) != 0;
+  return atoll::is_statement_killed(ha_thd());
 }

@@ -47,6 +47,7 @@ class Layout {
 
   bool hidden_primary() const { return primary_ < 0; }
   int primary() const { return primary_; }
+  bool is_primary(size_t index) const { return static_cast<int>(index) == primary_; }
   size_t index_count() const { return indexes_.size(); }
   const IndexLayout &index(size_t number) const { return indexes_[number]; }
   const IndexLayout &primary_index() const { return primary_ < 0 ? hidden_ : indexes_[primary_]; }

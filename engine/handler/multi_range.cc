@@ -98,7 +98,7 @@ int ha_atoll::next_row_of_ranges(range_id_t *range) {
 
 // Before the first range.
 int ha_atoll::begin_ranges() {
-  const bool primary = static_cast<int>(active_index) == layout_->primary();
+  const bool primary = layout_->is_primary(active_index);
   if (locking() || (!primary && !batching())) {
     multi_range_.way = Way::kOneByOne;
     return 0;
@@ -122,14 +122,14 @@ int ha_atoll::begin_ranges() {
 
 // Fills the batch from the range under the cursor and those behind it, and looks up its rows.
 int ha_atoll::gather_ranges() {
-  if (thd_killed(ha_thd())) return HA_ERR_ABORTED_BY_USER;
+  if (atoll::is_statement_killed(ha_thd())) return HA_ERR_ABORTED_BY_USER;
   batch_.clear();
   multi_range_.origins.clear();
   while (batch_.entry_keys.size() < batch_.want) {
     if (batch_.ended && !start_next_range()) break;
     if (!batch_.ended)
       if (int error = gather_batch(true)) return error;
-    const bool primary = static_cast<int>(active_index) == layout_->primary();
+    const bool primary = layout_->is_primary(active_index);
     const bool unique = primary || (mrr_cur_range.range_flag & UNIQUE_RANGE);
     multi_range_.origins.resize(batch_.entry_keys.size(), {mrr_cur_range.ptr, unique});
   }
@@ -149,7 +149,7 @@ bool ha_atoll::start_next_range() {
   std::string begin;
   range_bounds(active_index, given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), &begin,
                &bounds_.upper, &parts);
-  if (static_cast<int>(active_index) != layout_->primary()) {
+  if (!layout_->is_primary(active_index)) {
     increment_statistics(&SSV::ha_read_key_count);
     bounds_.lower = begin;
     if (atoll::is_mutant(atoll::Mutant::many_ranges)) bounds_.upper = layout_->index(active_index).end;

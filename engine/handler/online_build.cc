@@ -119,7 +119,7 @@ Status OnlineBuild::change_entries(const codec::RowCodec &codec, std::string_vie
   ATOLL_RETURN_IF_ERROR(sources_.compute());
   rocksdb::ColumnFamilyHandle *handle = layout_->family()->handle();
   for (const size_t i : indexes_) {
-    if (static_cast<int>(i) == layout_->primary()) continue;
+    if (layout_->is_primary(i)) continue;
     bool has_null = false;
     layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
     const rocksdb::Status changed =

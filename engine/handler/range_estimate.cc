@@ -162,7 +162,7 @@ ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const k
   if (bounds_.lower >= bounds_.upper) return 1;
   open_cursor_for_estimates();
   cursor_positioned_ = false;
-  const bool primary = static_cast<int>(index) == layout_->primary();
+  const bool primary = layout_->is_primary(index);
   Probe start = probe(bounds_.lower, primary ? kProbeEntries : kCountedEntries);
   if (start.ended) {
     if (cursor_writes_ != kForEstimates && start.seen.size() == start.entries)

@@ -159,7 +159,7 @@ int ha_atoll::protect_to_cursor(bool forward) {
 int ha_atoll::wait_for_obstacle(const std::string &entry, const std::string &goal, bool forward,
                                 bool *waited) {
   std::string row = entry;
-  if (active_index != MAX_KEY && static_cast<int>(active_index) != layout_->primary())
+  if (active_index != MAX_KEY && !layout_->is_primary(active_index))
     if (Status status = layout_->primary_of_entry(active_index, entry, &row); !status.ok())
       return fail(status);
   const Status status = lock_row(row, lock_, waited);

@@ -105,7 +105,7 @@ int ha_atoll::rnd_next_parallel(uchar *record) {
     if (!status.ok()) return fail(status);
     if (end) return HA_ERR_END_OF_FILE;
     if (waiting || killed()) {
-      if (thd_killed(ha_thd())) return HA_ERR_ABORTED_BY_USER;
+      if (atoll::is_statement_killed(ha_thd())) return HA_ERR_ABORTED_BY_USER;
       if (waiting) continue;
     }
     current_primary_key_.assign(key);

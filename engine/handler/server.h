@@ -12,6 +12,7 @@
 #include <sql_class.h>
 #include <handler.h>
 #include <key.h>
+#include <mysql/service_kill_statement.h>
 #include <sql_table.h>
 #include <table.h>
 
@@ -19,3 +20,11 @@
 #undef min
 #undef max
 #undef test
+
+namespace atoll {
+
+// Whether the statement of `thd` shall end: KILL, or max_statement_time, which the server counts as a soft
+// kill and its thd_killed() leaves out.
+inline bool is_statement_killed(const THD *thd) { return thd_kill_level(thd) != THD_IS_NOT_KILLED; }
+
+}  // namespace atoll

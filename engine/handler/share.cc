@@ -3,7 +3,19 @@
 
 #include "handler/share.h"
 
+#include "plugin/instance.h"
+
 namespace atoll::handler {
+
+// FLUSH TABLES closes the tables of transactions that are under way, too: the numbers they took stay taken.
+Share::~Share() {
+  unregister_share(this);
+  const plugin::Instance *instance = plugin::instance();
+  const std::shared_ptr<const Layout> layout = this->layout();
+  if (instance == nullptr || !instance->catalog || layout->family()->side() != lsm::Side::kMain) return;
+  instance->catalog->raise_auto_increment(layout->def().id, next_auto_increment);
+  keep_rows(*layout, rows);
+}
 
 uint64_t Share::index_entries(size_t index, const std::function<uint64_t()> &count) {
   constexpr auto kMaxAge = std::chrono::seconds(1);

@@ -45,7 +45,7 @@ int ha_atoll::info(uint flag) {
           std::max<ulonglong>(ah::stored_bytes_of_rows(*layout_), stats.records * kRowBytesMin);
       stats.index_file_length = 0;
       for (size_t i = 0; i < layout_->index_count(); i++)
-        if (static_cast<int>(i) != layout_->primary())
+        if (!layout_->is_primary(i))
           stats.index_file_length +=
               database->estimate(layout_->family(), layout_->index(i).start, layout_->index(i).end).bytes;
     }

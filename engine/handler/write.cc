@@ -88,7 +88,7 @@ Status ha_atoll::write_new_row(const uchar *record) {
 
 Status ha_atoll::put_secondary_entries(const uchar *record, const std::string &primary_key) {
   for (size_t i = 0; i < layout_->index_count(); i++) {
-    if (static_cast<int>(i) == layout_->primary()) continue;
+    if (layout_->is_primary(i)) continue;
     bool has_null = false;
     layout_->secondary_entry(i, record, primary_key, &entry_key_, &entry_value_, &has_null);
     ATOLL_RETURN_IF_ERROR(transaction()->insert(layout_->family(), entry_key_, entry_value_, lock_wait(),
@@ -227,7 +227,7 @@ Status ha_atoll::update_secondary_entries(const uchar *old_record, const uchar *
                                           const std::string &old_primary_key,
                                           const std::string &primary_key) {
   for (size_t i = 0; i < layout_->index_count(); i++) {
-    if (static_cast<int>(i) == layout_->primary()) continue;
+    if (layout_->is_primary(i)) continue;
     bool has_null = false;
     layout_->secondary_entry(i, old_record, old_primary_key, &old_entry_key_, &old_entry_value_, &has_null);
     layout_->secondary_entry(i, new_record, primary_key, &entry_key_, &entry_value_, &has_null);
@@ -313,7 +313,7 @@ Status ha_atoll::remove_entries_of(std::string_view row, const std::string &prim
   const std::vector<uchar> saved(record, record + table_share->reclength);
   Status status = layout_->row().unpack(row, nullptr, record);
   for (size_t i = 0; status.ok() && i < layout_->index_count(); i++) {
-    if (static_cast<int>(i) == layout_->primary()) continue;
+    if (layout_->is_primary(i)) continue;
     compute_virtual_columns(i);
     bool has_null = false;
     layout_->secondary_entry(i, record, primary_key, &entry_key_, nullptr, &has_null);
@@ -384,7 +384,7 @@ int ha_atoll::end_copy() {
   if (!bulk_) return 0;
   std::unique_ptr<ah::BulkCopy> bulk = std::move(bulk_);
   THD *thd = ha_thd();
-  const auto progress = [thd](double) { return thd_killed(thd) == 0; };
+  const auto progress = [thd](double) { return !atoll::is_statement_killed(thd); };
   const Status status = bulk->finish(progress, &layout_);
   if (status.code() == Code::kDuplicate) show_copy_duplicate(bulk.get());
   if (!status.ok()) return fail(status);

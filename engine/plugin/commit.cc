@@ -1,14 +1,13 @@
 // What a commit and a DDL statement wait for: the bucket, as far as atoll_durability says.
 #include "handler/server.h"
 
-#include <mysql/service_kill_statement.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
 
+#include "base/interrupt.h"
 #include "bridge/result.h"
 #include "plugin/instance.h"
 #include "plugin/sysvars.h"
@@ -20,11 +19,6 @@ namespace {
 constexpr uint32_t kSliceMs = 500;
 // Between two looks whether the upload backlog has room: commits go on this soon after it has.
 constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
-
-bool is_killed() {
-  THD *thd = current_thd;
-  return thd != nullptr && thd_kill_level(thd) != THD_IS_NOT_KILLED;
-}
 
 // Written for the person who sees it: how far behind, what limits it, why.
 Status lag_message(const char *what_happened) {
@@ -44,7 +38,7 @@ Status wait_in_slices(const std::function<atoll_result(uint32_t timeout_ms)> &wa
   for (;;) {
     const Status status = bridge::to_status(wait(std::min(kSliceMs, lag_wait_timeout_ms())));
     if (status.code() != Code::kUnavailable) return status;
-    if (is_killed())
+    if (is_interrupted())
       return Status(Code::kInterrupted, lag_message("waiting for the bucket was interrupted").message());
     if (std::chrono::steady_clock::now() - start >= limit)
       return lag_message("the bucket did not catch up within atoll_lag_wait_timeout");
@@ -58,7 +52,7 @@ Status before_commit(bool is_spilled) {
   // Seldom: a commit costs one atomic load here.
   while (atoll_store_is_backlog_full(running->store) != 0 &&
          (is_spilled || running->database->holds_writers_back())) {
-    if (is_killed()) return Status(Code::kInterrupted, "");
+    if (is_interrupted()) return Status(Code::kInterrupted, "");
     std::this_thread::sleep_for(kBacklogInterval);
   }
   return Status::Ok();

@@ -90,10 +90,10 @@ uint64_t fitting_cache_bytes(const Settings &settings) {
   return half_of_disk;
 }
 
-// For waits below the handler: whether the statement of this thread was killed.
-bool is_statement_killed() {
-  THD *thd = current_thd;
-  return thd != nullptr && thd_kill_level(thd) == THD_ABORT_ASAP;
+// For waits that do not know their statement.
+bool is_killed() {
+  const THD *thd = current_thd;
+  return thd != nullptr && is_statement_killed(thd);
 }
 
 Status open_store(const Settings &settings, atoll_store **out) {
@@ -360,7 +360,7 @@ Status may_write() {
 
 Status start_instance(handlerton *hton) {
   state.hton = hton;
-  set_statement_check(&is_statement_killed);
+  set_statement_check(&is_killed);
   state.settings = take_settings();
   hide_directories(state.settings);
   state.opener.reset(atoll_opener_new());

@@ -67,13 +67,13 @@ bool snapshot_isolation(void *thd);            // atoll_snapshot_isolation
 bool ignore_foreign_keys(void *thd);           // atoll_ignore_foreign_keys
 unsigned long scan_threads(void *thd);         // atoll_scan_threads
 lsm::Compression default_compression();        // atoll_compression, atoll_compression_level
-// Blocks while the bucket lags too much (atoll_durability); called after each commit with its position.
-// Errors: kUnavailable (the commit is local, but the bucket did not catch up within atoll_lag_wait_timeout),
-// kInterrupted (KILL while waiting), kFenced.
 // Called before a transaction is written. Where RocksDB would hold the writer back, unseen by KILL, because
 // finished files find no room in the upload backlog, waits here; `is_spilled`: wherever they find no room.
 // Errors: kInterrupted, the statement was killed.
 Status before_commit(bool is_spilled);
+// Blocks while the bucket lags too much (atoll_durability); called after each commit with its position.
+// Errors: kUnavailable (the commit is local, but the bucket did not catch up within atoll_lag_wait_timeout),
+// kInterrupted (KILL while waiting), kFenced.
 Status after_commit(uint64_t wal_position);
 // DDL is published before it returns (gate G8), bounded by the lag settings. With async, a bucket that does
 // not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync, as

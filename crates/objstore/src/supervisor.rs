@@ -1,8 +1,8 @@
 //! Starts the background tasks of a store and notices when one of them dies.
 //!
-//! A task that panics is silent by itself: tokio keeps the panic for whoever asks, and nobody does. Commits would then
-//! wait for ever, or worse, nothing would be shipped and nobody would know. So the first death is an error with the
-//! task's name: [`crate::protocol`] makes the store read-only with it, and whoever waits gets it.
+//! Tokio keeps the panic of a task until its handle is asked, so a dead task is silent by itself: commits would wait for
+//! ever, or go on although nothing is shipped. So the supervisor turns the first death into an error with the task's
+//! name: [`crate::protocol`] makes the store read-only with it, and every waiting commit returns it.
 
 use crate::error::StoreError;
 use futures_util::FutureExt;
@@ -26,7 +26,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Deaths are told to nobody until [`Supervisor::on_death`].
+    /// A death before [`Supervisor::on_death`] is not reported.
     pub(crate) fn new(runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
             runtime,
@@ -36,7 +36,7 @@ impl Supervisor {
         })
     }
 
-    /// Says who is told of a death. The first call counts.
+    /// Sets the callback for the death of a task; only the first call has an effect.
     pub(crate) fn on_death(&self, tell: OnDeath) {
         let _ = self.on_death.set(tell);
     }

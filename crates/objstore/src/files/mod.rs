@@ -9,8 +9,8 @@
 //! F2  A local copy leaves its place only after its upload *and* a root that names it (gate G6).
 //! F3  An object is deleted only after a root without it is published (gate G3), and only below `sst/`.
 //! F4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's
-//!     limit makes `add_file` wait. It never fails a flush. A killed statement does not wait, and at a shutdown
-//!     nobody does: what is not uploaded stays on the local disk, and the next start uploads it.
+//!     limit makes `add_file` wait. It never fails a flush. The wait ends when the statement is killed, and
+//!     when the store closes: what is not uploaded stays on the local disk, and the next start uploads it.
 //!
 //! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held over the network.
 
@@ -383,7 +383,7 @@ impl Files {
     /// Changes the limit of the backlog, in bytes.
     pub fn set_backlog_bytes_max(&self, bytes: u64) {
         self.backlog_bytes_max.store(bytes, Ordering::Relaxed);
-        let _state = self.state.lock(); // Whoever is about to wait has either seen the new limit or is woken.
+        let _state = self.state.lock(); // A thread about to wait has seen the new limit, or is woken.
         self.backlog_shrunk.notify_all();
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum NewestRecord {
 }
 
 impl NewestRecord {
-    /// The newest root; None when nobody has published one.
+    /// The newest root; None when no root was published yet.
     pub(crate) fn root(&self) -> Option<RootId> {
         match self {
             Self::Root(root) => Some(root.id),
@@ -51,7 +51,7 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
     Ok(None)
 }
 
-/// Refuses a bucket that does not have what the directory of `marker` has seen in it.
+/// Refuses a bucket that lacks a record which the directory of `marker` has seen in it.
 ///
 /// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
 /// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the last root.

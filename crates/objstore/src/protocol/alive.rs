@@ -3,8 +3,8 @@
 //! No safety argument rests on this. The hint may be wrong, late or absent; fencing alone keeps two writers apart.
 //!
 //! The claim of an epoch says where its owner's home is: the boot of the machine, and device and inode of
-//! `<local_dir>.lock`. The owner holds that very file locked as long as it lives. So whoever has locked the file that
-//! the claim names, in the same boot, knows that the owner is dead, without waiting. A copy of the directory has
+//! `<local_dir>.lock`. The owner holds that very file locked as long as it lives. So a process that has locked the
+//! file which the claim names, in the same boot, knows without waiting that the owner is dead. A copy of the directory has
 //! another lock file, and a copy of the machine another boot. Nothing is stored in the directory for this, so nothing
 //! can be copied with it; and a name, an address or a machine id, which copies share and containers change, plays no part.
 
@@ -68,7 +68,7 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<Option<Alive>> {
 
 /// Looks whether an owner may live. `home` is that of this process, which holds the lock of its directory.
 ///
-/// None when surely nobody does: there was no owner yet, the last one said good-bye, or it ran in this home. A hint counts
+/// None when no owner lives for sure: there was no owner yet, the last one said good-bye, or it ran in this home. A hint counts
 /// only for the newest epoch: a former owner that has not noticed its successor may write it too.
 /// Requests: one LIST of the claims (a page per 1,000), at most two GETs.
 pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> {
@@ -84,7 +84,7 @@ pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> 
     Ok((!lived.is_same(home)).then_some(Sight { newest_epoch, server_id, hint }))
 }
 
-/// Who claimed `epoch`, and its home. A claim that cannot be read is of somebody unknown, who may live.
+/// Returns the server that claimed `epoch`, and its home. The owner of an unreadable claim is unknown and may live.
 async fn claimer(bucket: &Bucket, epoch: u64) -> Result<(String, Home)> {
     let unknown = || ("unknown".to_owned(), Home::default());
     match bucket.get(&names::epoch(epoch)).await {

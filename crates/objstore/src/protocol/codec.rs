@@ -28,7 +28,7 @@ pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
 pub(crate) const RECORD_FORMAT: u16 = 1;
 /// The format of records with one; the newest that this version reads.
 pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
-/// Fields with this tag or a higher one must be understood by whoever reads the record (C3).
+/// A reader must understand every field with this tag or a higher one (C3).
 pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
 const MAGIC: [u8; 4] = *b"ATLR";
 const HEADER_BYTES: usize = 28;
