@@ -27,7 +27,13 @@ class ServerFailed(Exception):
 
 
 def initialize_data_directory(directory: Path) -> None:
-    """Runs mariadb-install-db. Small redo log and system tablespace: tests make many of them."""
+    """Runs mariadb-install-db. Small redo log and system tablespace: tests make many of them.
+
+    Its temporary tables are in a directory of its own: a server that starts removes those that it finds in its own,
+    and in /tmp it would find those of other tests.
+    """
+    temporary = directory.with_name(f"{directory.name}.tmp")
+    temporary.mkdir(parents=True)
     command = [
         "mariadb-install-db",
         "--no-defaults",
@@ -35,11 +41,13 @@ def initialize_data_directory(directory: Path) -> None:
         f"--datadir={directory}",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
+        f"--tmpdir={temporary}",
         "--innodb-log-file-size=16M",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise ServerFailed(f"mariadb-install-db failed:\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}")
+    shutil.rmtree(temporary)
 
 
 def copy_initialized(directory: Path) -> None:
