@@ -12,6 +12,9 @@
 //! E2: the end of a closed epoch stands in `root/E/0`, so nothing that lands in it later has a reader.
 //! E3: an epoch whose only record is its claim adds nothing to its base: no commit is ever reported as covered by
 //!     the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
+//! E4: a living owner deletes its old roots. A fence that lands late may find such an empty slot, in front of the newest
+//!     root, where it closes nothing. So the claimer lists the slots again when its fence stands, and goes on behind what it
+//!     sees there.
 //! No step looks at a clock. Dying after any step leaves a state the next claimer handles.
 
 use super::home::Home;
@@ -52,7 +55,7 @@ pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Res
 /// Steps 2 to 5 for `server`, which took `epoch`. May be repeated after an error, by the process that took the epoch.
 ///
 /// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
-/// Requests: one PUT for the claim, per open former epoch a LIST, a GET and a PUT in root/, and for the base a LIST and a
+/// Requests: one PUT for the claim, per open former epoch two LISTs, a GET and a PUT in root/, and for the base a LIST and a
 /// PUT in wal/.
 pub(crate) async fn close_and_claim(
     bucket: &Bucket,
@@ -111,7 +114,8 @@ async fn close_former(
 ) -> Result<(Option<RootId>, u64)> {
     let fence = Fence { by_epoch: epoch, by_server: server.to_owned() };
     for former in (1..epoch).rev() {
-        let last = fence_roots(bucket, former, &fence).await?;
+        let listed = list_root_slots(bucket, former).await?.last().copied();
+        let last = fence_roots(bucket, former, listed, &fence).await?;
         stopped(stop, 2)?;
         match last {
             None => {}
@@ -130,26 +134,48 @@ async fn close_former(
 }
 
 /// Closes `root/<epoch>/` and returns its last record, if it has one.
-async fn fence_roots(bucket: &Bucket, epoch: u64, fence: &Fence) -> Result<Option<RootSlot>> {
-    let mut last = match list_root_slots(bucket, epoch).await?.last() {
-        Some(slot) => Some(read_root_slot(bucket, RootId { epoch, slot: *slot }).await?),
-        None => None,
-    };
-    let mut next = match &last {
-        Some(RootSlot::Fence(_)) => return record_before_fence(bucket, epoch).await,
-        Some(RootSlot::Root(root)) => root.id.slot + 1,
-        Some(RootSlot::Claim(_)) => 1,
-        None => 0,
-    };
+///
+/// `listed`: the last slot of a listing. The owner may have published since, and deleted old roots (E4).
+async fn fence_roots(
+    bucket: &Bucket,
+    epoch: u64,
+    mut listed: Option<u64>,
+    fence: &Fence,
+) -> Result<Option<RootSlot>> {
+    loop {
+        let (next, last) = match listed {
+            None => (0, None),
+            Some(slot) => match read_root_slot(bucket, RootId { epoch, slot }).await? {
+                RootSlot::Fence(_) => return record_before_fence(bucket, epoch).await,
+                record => (slot + 1, Some(record)),
+            },
+        };
+        let (fenced, last) = put_root_fence(bucket, epoch, next, last, fence).await?;
+        listed = list_root_slots(bucket, epoch).await?.last().copied();
+        if listed <= Some(fenced) {
+            return Ok(last);
+        }
+    }
+}
+
+/// Puts a fence into slot `next` of `root/<epoch>/`, or behind the records that it meets there. Returns the slot of the fence
+/// and the record in front of it; `last` when it met none.
+async fn put_root_fence(
+    bucket: &Bucket,
+    epoch: u64,
+    mut next: u64,
+    mut last: Option<RootSlot>,
+    fence: &Fence,
+) -> Result<(u64, Option<RootSlot>)> {
     loop {
         let nonce = random_nonce()?;
         let key = names::root(epoch, next);
         let SlotOutcome::Lost(bytes) = bucket.create_slot(&key, fence.encode(&nonce).into(), &nonce).await?
         else {
-            return Ok(last);
+            return Ok((next, last));
         };
         match decode_root_slot(&key, &bytes, RootId { epoch, slot: next })? {
-            RootSlot::Fence(_) => return Ok(last),
+            RootSlot::Fence(_) => return Ok((next, last)),
             record => last = Some(record),
         }
         next += 1;
@@ -224,3 +250,7 @@ fn stopped(stop: StopAfter, step: u32) -> Result<()> {
     };
     if at == step { Err(StoreError::Interrupted("the test stopped the claimer".to_owned())) } else { Ok(()) }
 }
+
+#[cfg(test)]
+#[path = "late_fence_test.rs"]
+mod late_fence_test;
