@@ -1,0 +1,184 @@
+//! A newcomer takes an epoch and closes the former ones. Stands for `claim.rs` and `slots.rs` of objstore, step by step.
+
+use crate::Gates;
+use crate::bucket::{Bucket, Nonce, Request, Root, RootId, RootSlot, WalSlot};
+
+/// Where a claimer is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Claim {
+    /// `take_epoch` has sent its claim.
+    Taking(u8),
+    /// `fence_roots` is about to list `root/<former>/`.
+    Listing(u8, u8),
+    /// `fence_roots` has sent a fence.
+    FencingRoots(Fencing),
+    /// The fence of `root/<former>/` stands; `fence_roots` lists again.
+    LookingBehind(Fencing),
+    /// `fence_wal` has sent a fence for this slot of the base's WAL.
+    FencingWal(u8, Root, u8),
+    /// `close_and_claim` has sent the claim root.
+    Claiming(u8, Option<RootId>, u8),
+}
+
+/// A fence on its way behind the roots of a former epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Fencing {
+    /// The epoch of the claimer.
+    pub epoch: u8,
+    /// The epoch that is closed.
+    pub former: u8,
+    /// The slot for the fence.
+    pub next: u8,
+    /// The last record in front of it.
+    pub last: Option<RootSlot>,
+}
+
+/// What a step of a claim leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// The claimer goes on, perhaps with a request.
+    Go(Claim, Option<Request>),
+    /// The claim root stands.
+    Done(u8, Option<RootId>, u8),
+    /// A newer claimer fenced this one, or a read failed: the process ends.
+    Failed,
+}
+
+/// `take_epoch`, begun or begun again.
+pub fn begin(bucket: &Bucket, nonce: Nonce) -> (Claim, Request) {
+    let epoch = bucket.newest_epoch() + 1;
+    (Claim::Taking(epoch), Request::Epoch(epoch, nonce))
+}
+
+/// `fence_roots`, up to its first PUT, with a listing that shows the slots below `seen`: it may be old.
+///
+/// None: the last slot of that listing has been deleted meanwhile, and reading it fails; the claimer tries again.
+pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> Option<Next> {
+    let slots = &bucket.epoch(former).roots;
+    let listed = &slots[..usize::from(seen)];
+    if !gates.fence_roots {
+        return Some(closed(bucket, epoch, former, listed.iter().rev().flatten().next().cloned(), gates));
+    }
+    let Some(last) = listed.last() else {
+        return Some(fence(Fencing { epoch, former, next: 0, last: None }));
+    };
+    let last = last.clone()?;
+    if last == RootSlot::Fence {
+        if usize::from(seen) < slots.len() {
+            // Records in front of which a fence landed late are older than it: no listing shows the fence alone.
+            return None;
+        }
+        // `record_before_fence`.
+        let record = listed.iter().rev().flatten().find(|slot| **slot != RootSlot::Fence);
+        return Some(closed(bucket, epoch, former, record.cloned(), gates));
+    }
+    Some(fence(Fencing { epoch, former, next: seen, last: Some(last) }))
+}
+
+fn fence(fencing: Fencing) -> Next {
+    let request = Request::Root((fencing.former, fencing.next), RootSlot::Fence);
+    Next::Go(Claim::FencingRoots(fencing), Some(request))
+}
+
+/// One step of a claimer whose request has landed. None: it has not, or there is nothing to do but to wait.
+pub fn step(bucket: &Bucket, claim: &Claim, nonce: Nonce, gates: &Gates) -> Option<Next> {
+    match claim {
+        Claim::Taking(epoch) => take(bucket, *epoch, nonce),
+        Claim::Listing(..) => None,
+        Claim::FencingRoots(fencing) => fenced_roots(bucket, fencing, gates),
+        Claim::LookingBehind(fencing) => Some(look_behind(bucket, fencing, gates)),
+        Claim::FencingWal(epoch, base, next) => fenced_wal(bucket, *epoch, base, *next),
+        Claim::Claiming(epoch, base, wal_end) => claimed(bucket, *epoch, *base, *wal_end),
+    }
+}
+
+fn take(bucket: &Bucket, epoch: u8, nonce: Nonce) -> Option<Next> {
+    if bucket.newest_epoch() < epoch {
+        return None;
+    }
+    if bucket.epoch(epoch).owner != nonce {
+        let (claim, request) = begin(bucket, nonce);
+        return Some(Next::Go(claim, Some(request)));
+    }
+    Some(close_next(epoch, epoch - 1))
+}
+
+/// The loop of `close_former`: epochs from `former` downward.
+fn close_next(epoch: u8, former: u8) -> Next {
+    if former == 0 { claim_root(epoch, None, 0) } else { Next::Go(Claim::Listing(epoch, former), None) }
+}
+
+fn fenced_roots(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Option<Next> {
+    let Fencing { epoch, former, next, last } = fencing.clone();
+    let found = bucket.root((former, next))?;
+    if *found == RootSlot::Fence {
+        if gates.look_behind_fence {
+            return Some(Next::Go(Claim::LookingBehind(fencing.clone()), None));
+        }
+        return Some(closed(bucket, epoch, former, last, gates));
+    }
+    if !gates.read_lost_slot {
+        // As if "the slot is taken" meant that another claimer has closed the epoch.
+        return Some(closed(bucket, epoch, former, last, gates));
+    }
+    Some(fence(Fencing { epoch, former, next: next + 1, last: Some(found.clone()) }))
+}
+
+/// A fence that landed late may stand where the owner has deleted a root: then a listing shows records behind it.
+fn look_behind(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
+    let Fencing { epoch, former, next, last } = fencing.clone();
+    let slots = &bucket.epoch(former).roots;
+    let behind = slots.iter().enumerate().skip(usize::from(next) + 1).rev();
+    let record = behind.filter_map(|(at, slot)| Some((at as u8, slot.clone()?))).next();
+    match record {
+        None => closed(bucket, epoch, former, last, gates),
+        Some((_, RootSlot::Fence)) => {
+            closed(bucket, epoch, former, bucket.last_record(former).cloned(), gates)
+        }
+        Some((at, record)) => fence(Fencing { epoch, former, next: at + 1, last: Some(record) }),
+    }
+}
+
+/// The roots of `former` are closed behind `last`; `close_former` goes on.
+fn closed(bucket: &Bucket, epoch: u8, former: u8, last: Option<RootSlot>, gates: &Gates) -> Next {
+    match last {
+        None => close_next(epoch, former - 1),
+        Some(RootSlot::Claim(base, wal_end)) => claim_root(epoch, base, wal_end),
+        Some(RootSlot::Root(base)) => {
+            let mut next = base.wal_first;
+            loop {
+                match bucket.wal(former, next) {
+                    Some(WalSlot::Chunk(..)) => next += 1,
+                    Some(WalSlot::Fence) => return claim_root(epoch, Some(base.id), next),
+                    None if gates.fence_wal => return fence_wal(epoch, base, next),
+                    None => return claim_root(epoch, Some(base.id), next),
+                }
+            }
+        }
+        Some(RootSlot::Fence) => Next::Failed,
+    }
+}
+
+fn fence_wal(epoch: u8, base: Root, next: u8) -> Next {
+    let request = Request::Wal(base.id.0, next, WalSlot::Fence);
+    Next::Go(Claim::FencingWal(epoch, base, next), Some(request))
+}
+
+fn fenced_wal(bucket: &Bucket, epoch: u8, base: &Root, next: u8) -> Option<Next> {
+    Some(match bucket.wal(base.id.0, next)? {
+        WalSlot::Fence => claim_root(epoch, Some(base.id), next),
+        WalSlot::Chunk(..) => fence_wal(epoch, base.clone(), next + 1),
+    })
+}
+
+fn claim_root(epoch: u8, base: Option<RootId>, wal_end: u8) -> Next {
+    let request = Request::Root((epoch, 0), RootSlot::Claim(base, wal_end));
+    Next::Go(Claim::Claiming(epoch, base, wal_end), Some(request))
+}
+
+fn claimed(bucket: &Bucket, epoch: u8, base: Option<RootId>, wal_end: u8) -> Option<Next> {
+    Some(match bucket.root((epoch, 0))? {
+        RootSlot::Claim(..) => Next::Done(epoch, base, wal_end),
+        _ => Next::Failed,
+    })
+}

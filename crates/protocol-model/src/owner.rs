@@ -1,0 +1,184 @@
+//! The process that owns the database: commits, table files, and the WAL on its way to the bucket.
+//!
+//! Stands for `store.rs`, `wal_table.rs`, `shipper.rs`, `lag.rs` and `files/` of objstore.
+
+use crate::Gates;
+use crate::bucket::{Bucket, Commit, Files, Request, WalSlot};
+use crate::disk::Disk;
+use crate::publish::Publish;
+
+/// A transaction of the stream that has not been cut (`wal_table.rs`, `ddl_marks` tell its number).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Uncut {
+    /// How many transactions are in front of it in the directory.
+    pub place: u8,
+    /// The transaction.
+    pub commit: Commit,
+    /// The DDL number its chunk will carry.
+    pub ddl: u8,
+    /// Its WAL was deleted before.
+    pub is_lost: bool,
+}
+
+/// A piece of the stream that is not covered yet (`wal_table.rs`, `Piece`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// How many transactions are in front of it in the directory.
+    pub place: u8,
+    /// The transaction.
+    pub commit: Commit,
+    /// The DDL number of its chunk.
+    pub ddl: u8,
+    /// None: a skip.
+    pub chunk: Option<u8>,
+    /// The owner knows that the chunk is in the bucket.
+    pub has_arrived: bool,
+}
+
+/// What the owner knows and loses when it dies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Its epoch.
+    pub epoch: u8,
+    /// The slot of its newest root; 0: none.
+    pub slot: u8,
+    /// MANIFEST edits noted; the first root counts as one.
+    pub ddl_noted: u8,
+    /// The number of the newest root.
+    pub ddl_published: u8,
+    /// WAL must be shipped up to here before the next root, because of a drop.
+    pub drop_noted: u8,
+    /// What waits to be cut.
+    pub uncut: Vec<Uncut>,
+    /// What has been cut.
+    pub pieces: Vec<Piece>,
+    /// The place of the transaction in each chunk of this epoch.
+    pub chunks: Vec<u8>,
+    /// WAL below this place is kept open for a publish (`wal_table.rs`, `gated`).
+    pub held: u8,
+    /// Table files that are in the bucket, as far as the owner knows.
+    pub uploaded: Files,
+    /// Table files that were live in this process.
+    pub seen: Files,
+    /// Table files that the newest root names.
+    pub published: Files,
+    /// The root on its way.
+    pub publish: Option<Publish>,
+}
+
+impl Owner {
+    /// An owner that begins with the directory `disk`; `add_existing_wals` and `Files::install`.
+    pub fn new(epoch: u8, disk: &Disk, known: Files) -> Self {
+        let places = disk.wal_from..disk.len();
+        let uncut = places.map(|place| Uncut {
+            place,
+            commit: disk.line[usize::from(place)],
+            ddl: 1,
+            is_lost: false,
+        });
+        Self {
+            epoch,
+            slot: 0,
+            ddl_noted: 1,
+            ddl_published: 0,
+            drop_noted: 0,
+            uncut: uncut.collect(),
+            pieces: Vec::new(),
+            chunks: Vec::new(),
+            held: 0,
+            uploaded: known,
+            seen: disk.live,
+            published: 0,
+            publish: None,
+        }
+    }
+
+    /// `Store::wal_appended` of the last transaction of `disk`.
+    pub fn appended(&mut self, disk: &Disk) {
+        self.uncut.push(Uncut {
+            place: disk.len() - 1,
+            commit: disk.last(),
+            ddl: self.ddl_noted,
+            is_lost: false,
+        });
+    }
+
+    /// `Store::wal_deleted`: what is not cut yet, and not kept open, will never be shipped (W2).
+    pub fn wal_deleted(&mut self, below: u8, gates: &Gates) {
+        let held = self.held;
+        let is_lost = |uncut: &Uncut| uncut.place < below && uncut.place >= held;
+        let is_news = |uncut: &Uncut| is_lost(uncut) && !uncut.is_lost;
+        let Some(first) = self.uncut.iter().position(is_news) else { return };
+        if gates.skip_is_edit {
+            self.ddl_noted += 1;
+        }
+        for uncut in &mut self.uncut[first..] {
+            uncut.is_lost |= is_lost(uncut);
+            uncut.ddl = self.ddl_noted;
+        }
+        self.pass_skips();
+    }
+
+    /// `next_cut` passes what is lost.
+    fn pass_skips(&mut self) {
+        while self.uncut.first().is_some_and(|uncut| uncut.is_lost) {
+            let Uncut { place, commit, ddl, .. } = self.uncut.remove(0);
+            self.pieces.push(Piece { place, commit, ddl, chunk: None, has_arrived: true });
+        }
+    }
+
+    /// `shipper.rs`, `cut_next` and `send`: the next transaction becomes a chunk.
+    pub fn cut(&mut self) -> Request {
+        let Uncut { place, commit, ddl, .. } = self.uncut.remove(0);
+        let chunk = self.chunks.len() as u8;
+        self.chunks.push(place);
+        self.pieces.push(Piece { place, commit, ddl, chunk: Some(chunk), has_arrived: false });
+        self.pass_skips();
+        Request::Wal(self.epoch, chunk, WalSlot::Chunk(commit, ddl))
+    }
+
+    /// `shipper.rs`, `send`: reads the slot of a chunk in flight. None: it has not landed. Some(false): a fence stands there.
+    pub fn resolve_chunk(&mut self, bucket: &Bucket, chunk: u8) -> Option<bool> {
+        match bucket.wal(self.epoch, chunk)? {
+            WalSlot::Fence => Some(false),
+            WalSlot::Chunk(..) => {
+                let piece = self.pieces.iter_mut().find(|piece| piece.chunk == Some(chunk));
+                piece?.has_arrived = true;
+                Some(true)
+            }
+        }
+    }
+
+    /// `WalTable::shipped`: the contiguous prefix of what has arrived ends at this place (W3).
+    pub fn shipped(&self) -> u8 {
+        let missing = self.pieces.iter().find(|piece| !piece.has_arrived).map(|piece| piece.place);
+        missing.or(self.uncut.first().map(|uncut| uncut.place)).unwrap_or(u8::MAX)
+    }
+
+    /// `Shared::cover`: the transactions that count as covered from now on.
+    pub fn cover(&mut self, gates: &Gates) -> Vec<Commit> {
+        let mut covered = Vec::new();
+        let published = self.ddl_published;
+        let is_behind_root = |ddl: u8| match ddl {
+            1 if !gates.root_before_cover => true,
+            1 => published >= 1,
+            ddl => published >= ddl || (!gates.edit_before_cover && published >= 1),
+        };
+        let mut has_hole = false;
+        self.pieces.retain(|piece| {
+            let is_covered = piece.has_arrived && is_behind_root(piece.ddl);
+            if is_covered && !(has_hole && gates.contiguous_prefix) {
+                covered.push(piece.commit);
+                return false;
+            }
+            has_hole = true;
+            true
+        });
+        covered
+    }
+
+    /// `WalTable::first_chunk_from`.
+    pub fn first_chunk_from(&self, place: u8) -> u8 {
+        self.chunks.iter().position(|of| *of >= place).unwrap_or(self.chunks.len()) as u8
+    }
+}

@@ -1,0 +1,157 @@
+//! The owner publishes a root. Stands for `publisher.rs` and for what `trim.rs` and `files/trash.rs` make of it.
+
+use crate::Gates;
+use crate::bucket::{Bucket, Commit, Deletion, Files, Request, Root, RootSlot};
+use crate::disk::Disk;
+use crate::owner::Owner;
+
+/// A root on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Publish {
+    /// `take_snapshot` has been, the gates are shut.
+    Waiting(Snapshot),
+    /// `create_root` has sent it.
+    Sent(Root),
+}
+
+/// What one root will contain (`publisher.rs`, `Snapshot`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Snapshot {
+    line: Vec<Commit>,
+    flushed_a: u8,
+    flushed_b: u8,
+    edits: u8,
+    drop: Commit,
+    ddl: u8,
+    wal_min: u8,
+    wal_needed: u8,
+    gate: u8,
+    /// The live files.
+    pub files: Files,
+}
+
+/// `take_snapshot`. Deleted WALs are given up and the others kept open, before the DDL number is read.
+pub fn take_snapshot(owner: &mut Owner, disk: &Disk, gates: &Gates) {
+    let flushed = disk.flushed_a.max(disk.flushed_b);
+    owner.held = owner.held.max(disk.wal_switch);
+    let mut gate = 0;
+    if gates.wal_before_root {
+        gate = disk.wal_switch;
+    }
+    if gates.drop_before_root {
+        gate = gate.max(owner.drop_noted);
+    }
+    owner.publish = Some(Publish::Waiting(Snapshot {
+        line: disk.line[..usize::from(flushed)].to_vec(),
+        flushed_a: disk.flushed_a,
+        flushed_b: disk.flushed_b,
+        edits: disk.edits,
+        drop: disk.drop,
+        ddl: owner.ddl_noted,
+        wal_min: disk.wal_from,
+        wal_needed: disk.wal_switch,
+        gate,
+        files: disk.live,
+    }));
+}
+
+/// Whether G1 and G2 are open for the snapshot.
+pub fn may_send(owner: &Owner, snapshot: &Snapshot, gates: &Gates) -> bool {
+    let is_uploaded = snapshot.files & !owner.uploaded == 0;
+    (is_uploaded || !gates.files_before_root) && owner.shipped() >= snapshot.gate
+}
+
+/// Whether RocksDB removed a file before it was uploaded (`Uploaded::Stale`): a newer snapshot is taken.
+pub fn is_stale(owner: &Owner, disk: &Disk, snapshot: &Snapshot) -> bool {
+    snapshot.files & !owner.uploaded & !disk.local != 0
+}
+
+/// `root`, `write_local` and `create_root`: the local record first (D2), then the PUT.
+pub fn send(
+    owner: &mut Owner,
+    disk: &mut Disk,
+    snapshot: &Snapshot,
+    gates: &Gates,
+    roots_kept: u8,
+) -> Vec<Request> {
+    let id = (owner.epoch, owner.slot + 1);
+    let wal_first = owner.first_chunk_from(snapshot.wal_min);
+    let root = Root {
+        id,
+        line: snapshot.line.clone(),
+        flushed_a: snapshot.flushed_a,
+        flushed_b: snapshot.flushed_b,
+        edits: snapshot.edits,
+        drop: snapshot.drop,
+        ddl: snapshot.ddl,
+        wal_first,
+        wal_needed: if gates.wal_before_root {
+            owner.first_chunk_from(snapshot.wal_needed)
+        } else {
+            wal_first
+        },
+        files: snapshot.files,
+    };
+    if gates.marker_before_root {
+        write_local(disk, &root);
+    }
+    let mut requests = vec![Request::Root(id, RootSlot::Root(root.clone()))];
+    let early = deletion(owner, disk, &root, roots_kept);
+    if !gates.root_before_delete {
+        requests.push(Request::Delete(Deletion { garbage: early.garbage, ..nothing(owner.epoch) }));
+    }
+    if !gates.root_before_trim {
+        requests.push(Request::Delete(Deletion { garbage: 0, sweeps: false, ..early }));
+    }
+    owner.publish = Some(Publish::Sent(root));
+    requests
+}
+
+fn write_local(disk: &mut Disk, root: &Root) {
+    disk.marker = root.id;
+    disk.known = root.files;
+}
+
+/// `create_root` reads its slot. None: not landed. Some(Err): a fence stands there. Some(Ok): what `after_root` deletes.
+///
+/// `former_files`: the table files that were made in former epochs.
+pub fn resolve(
+    owner: &mut Owner,
+    disk: &mut Disk,
+    bucket: &Bucket,
+    gates: &Gates,
+    roots_kept: u8,
+    former_files: Files,
+) -> Option<Result<Request, ()>> {
+    let Some(Publish::Sent(root)) = owner.publish.clone() else { return None };
+    if *bucket.root(root.id)? != RootSlot::Root(root.clone()) {
+        return Some(Err(()));
+    }
+    if !gates.marker_before_root {
+        write_local(disk, &root);
+    }
+    let mut deletion = deletion(owner, disk, &root, roots_kept);
+    if deletion.sweeps {
+        deletion.garbage |= former_files & !root.files;
+    }
+    owner.publish = None;
+    owner.slot = root.id.1;
+    owner.ddl_published = owner.ddl_published.max(root.ddl);
+    owner.published = root.files;
+    Some(Ok(Request::Delete(deletion)))
+}
+
+/// `Trimmer::root_published` and `Files::published`.
+fn deletion(owner: &Owner, disk: &Disk, root: &Root, roots_kept: u8) -> Deletion {
+    Deletion {
+        epoch: owner.epoch,
+        garbage: owner.seen & !root.files & !disk.live,
+        wal_below: root.wal_first,
+        roots_below: root.id.1.saturating_sub(roots_kept),
+        sweeps: root.id.1 == 1,
+    }
+}
+
+fn nothing(epoch: u8) -> Deletion {
+    Deletion { epoch, garbage: 0, wal_below: 0, roots_below: 0, sweeps: false }
+}

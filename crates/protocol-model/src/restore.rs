@@ -1,0 +1,117 @@
+//! What a restore from the bucket alone finds. Stands for `restore.rs` and `image.rs` of objstore, and for the replay of
+//! RocksDB.
+
+use crate::Gates;
+use crate::bucket::{Bucket, Commit, Files, Root, RootSlot, WalSlot};
+
+/// Each transaction: the one in front of it in the directory where it was made, and how many families it needs.
+pub type Commits = Vec<(Commit, u8)>;
+
+/// A database as it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Restored {
+    /// Its transactions, in order.
+    pub line: Vec<Commit>,
+    /// So many of them were in table files of family A.
+    pub flushed_a: u8,
+    /// So many in those of family B.
+    pub flushed_b: u8,
+    /// Families.
+    pub edits: u8,
+    /// The last transaction in front of a dropped family.
+    pub drop: Commit,
+    /// Its table files.
+    pub files: Files,
+}
+
+/// Why a restore fails, or finds what never was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Damage {
+    /// The base of a claim is gone.
+    NoBase,
+    /// A table file of the root is gone.
+    NoFile,
+    /// WAL that the root needs is gone.
+    NoWal,
+    /// One half of a transaction was found without the other.
+    Half,
+    /// A transaction was found without the one in front of it.
+    Hole,
+    /// A transaction needs a family that the root does not have.
+    NoFamily,
+    /// A dropped family is still named by the catalog.
+    StillNamed,
+}
+
+/// What a newcomer without a directory would find now.
+pub fn restore_newest(bucket: &Bucket, commits: &Commits, gates: &Gates) -> Result<Restored, Damage> {
+    for epoch in (1..=bucket.newest_epoch()).rev() {
+        match bucket.last_record(epoch) {
+            None | Some(RootSlot::Fence) => {}
+            Some(RootSlot::Claim(None, _)) => return Ok(Restored::default()),
+            Some(RootSlot::Claim(Some(base), wal_end)) => {
+                return match bucket.root(*base) {
+                    Some(RootSlot::Root(root)) => restore(bucket, root, *wal_end, commits, gates),
+                    _ => Err(Damage::NoBase),
+                };
+            }
+            Some(RootSlot::Root(root)) => return restore(bucket, root, u8::MAX, commits, gates),
+        }
+    }
+    Ok(Restored::default())
+}
+
+/// `restore` of `root` with its WAL below `wal_end`.
+pub fn restore(
+    bucket: &Bucket,
+    root: &Root,
+    wal_end: u8,
+    commits: &Commits,
+    gates: &Gates,
+) -> Result<Restored, Damage> {
+    if root.files & !bucket.files != 0 {
+        return Err(Damage::NoFile);
+    }
+    let mut a = root.line[..usize::from(root.flushed_a)].to_vec();
+    let mut b = root.line[..usize::from(root.flushed_b)].to_vec();
+    let mut next = root.wal_first;
+    while next < wal_end {
+        let Some(WalSlot::Chunk(commit, ddl)) = bucket.wal(root.id.0, next) else { break };
+        if ddl > root.ddl && gates.edit_before_replay {
+            break;
+        }
+        for family in [&mut a, &mut b] {
+            if !family.contains(&commit) {
+                family.push(commit);
+            }
+        }
+        next += 1;
+    }
+    if next < root.wal_needed {
+        return Err(Damage::NoWal);
+    }
+    check(root, &a, &b, commits)?;
+    let (flushed_a, flushed_b) = (root.flushed_a, root.flushed_b);
+    Ok(Restored { line: a, flushed_a, flushed_b, edits: root.edits, drop: root.drop, files: root.files })
+}
+
+fn check(root: &Root, a: &[Commit], b: &[Commit], commits: &Commits) -> Result<(), Damage> {
+    let mut before = 0;
+    for commit in a {
+        let (parent, needs) = commits[usize::from(*commit) - 1];
+        if parent != before {
+            return Err(Damage::Hole);
+        }
+        if needs > root.edits {
+            return Err(Damage::NoFamily);
+        }
+        before = *commit;
+    }
+    if a != b {
+        return Err(Damage::Half);
+    }
+    if root.drop != 0 && !a.contains(&root.drop) {
+        return Err(Damage::StillNamed);
+    }
+    Ok(())
+}
