@@ -6,11 +6,9 @@ Method: a proxy flips one bit in the body of one upload of each kind; the store 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
 import pytest
-from harness import paths
+from harness.atollctl import atollctl
 from harness.digest import table_digest
 from harness.objectstores import Minio, Versitygw
 from harness.proxy import Fault, Request
@@ -24,15 +22,6 @@ KINDS = {
     "log": lambda request: "/wal/" in request.target,
     "MANIFEST": lambda request: "/man/" in request.target,
 }
-
-
-def atollctl(server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    names = ("endpoint", "region", "access_key", "secret_key")
-    connection = {f"ATOLL_S3_{name.upper()}": str(server.options[f"atoll_s3_{name}"]) for name in names}
-    command = [str(paths.program("atollctl")), *arguments, str(server.options["atoll_url"])]
-    return subprocess.run(
-        command, env=os.environ | connection, capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 @pytest.mark.parametrize("kind", [Minio, Versitygw])

@@ -56,6 +56,9 @@ class Fault:
     cut: bool = False  # cut the connection without forwarding
     damage: bool = False  # forward, with one bit of the request's body flipped
     unconditional: S3Client | None = None  # a PUT: made by this client, without If-None-Match
+    looks_first: S3Client | None = (
+        None  # a create-only PUT: made by this client, which looks, and writes 2 ms later
+    )
     times: int | None = None
     acted: int = field(default=0, init=False)
 
@@ -228,11 +231,9 @@ class FaultProxy:
                 pass
             client.connection.sendall(_error_answer(fault, method))
             return True
-        if fault.unconditional:
+        if fault.unconditional or fault.looks_first:
             body = b"".join(_body(client, headers))
-            path = urllib.parse.unquote(target.partition("?")[0])
-            fault.unconditional.put(path.removeprefix(f"/{fault.unconditional.bucket}/"), body)
-            client.connection.sendall(b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 0\r\n\r\n')
+            client.connection.sendall(_put_for(fault, target, body))
             return True
         kept = [f"{name}: {value}" for name, value in pairs if name.lower() != "expect"]
         server.connection.sendall(("\r\n".join([first, *kept]) + "\r\n\r\n").encode("latin1"))
@@ -266,6 +267,19 @@ class FaultProxy:
                     fault.acted += 1
                     return fault
         return Fault()
+
+
+def _put_for(fault: Fault, target: str, body: bytes) -> bytes:
+    """Makes a PUT without its condition, or with one that is not atomic; returns the answer for the client."""
+    writer = fault.unconditional or fault.looks_first
+    assert writer is not None
+    key = urllib.parse.unquote(target.partition("?")[0]).removeprefix(f"/{writer.bucket}/")
+    if fault.looks_first and writer.exists(key):
+        return _error_answer(Fault(status=412, code="PreconditionFailed"), "PUT")
+    if fault.looks_first:
+        time.sleep(0.002)
+    writer.put(key, body)
+    return b'HTTP/1.1 200 OK\r\nETag: "0"\r\nContent-Length: 0\r\n\r\n'
 
 
 def _with_a_flipped_bit(piece: bytes) -> bytes:

@@ -93,6 +93,15 @@ class S3Client:
     def get(self, key: str) -> bytes:
         return self._request("GET", key)[1]
 
+    def exists(self, key: str) -> bool:
+        try:
+            self._request("HEAD", key)
+        except S3Error as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
     def put(self, key: str, body: bytes, headers: dict[str, str] | None = None) -> None:
         self._request("PUT", key, body=body, headers=headers)
 

@@ -1,13 +1,15 @@
 //! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
 //!
-//! Never claims the database and never writes to it, except the probe objects of `doctor`, which it deletes again.
-//! Exit status: 0 all is well, 1 something is wrong with the database, 2 it could not be looked at.
+//! Never claims the database and never writes to it, except the probe objects of `doctor` and `certify`, which they delete again.
+//! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, 2 that could not be told.
 
+mod certify;
 mod doctor;
 mod output;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use objstore::certify::{CertifyOptions, Fitness};
 use objstore::protocol::{FsckOptions, Inspector, Unneeded, VerifyReport};
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size};
@@ -95,6 +97,15 @@ enum Command {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
     },
+    /// Proves by about 3,800 requests whether a provider keeps what Atoll builds on: create-only writes under a race,
+    /// listings, ranges, uploads in pieces, checksums. Deletes what it writes.
+    Certify {
+        /// file:///absolute/path or s3://bucket/prefix; may hold a database, which is not touched
+        url: String,
+        /// Races of many writers for one name. More find a rarer fault.
+        #[arg(long, default_value_t = CertifyOptions::default().rounds)]
+        rounds: usize,
+    },
 }
 
 impl Command {
@@ -105,7 +116,8 @@ impl Command {
             | Self::Roots { url }
             | Self::Verify { url, .. }
             | Self::Fsck { url, .. }
-            | Self::Doctor { url } => url,
+            | Self::Doctor { url }
+            | Self::Certify { url, .. } => url,
         }
     }
 }
@@ -117,7 +129,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&format!("starting threads: {error}")),
     };
     match runtime.block_on(run(&cli)) {
-        Ok(is_well) => ExitCode::from(u8::from(!is_well)),
+        Ok(code) => ExitCode::from(code),
         Err(error) => fail(&error.to_string()),
     }
 }
@@ -127,24 +139,46 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// True when all is well.
-async fn run(cli: &Cli) -> Result<bool, StoreError> {
+/// The exit status.
+async fn run(cli: &Cli) -> Result<u8, StoreError> {
     let printer = Printer::new(cli.json);
-    if let Command::Doctor { .. } = &cli.command {
-        return Ok(doctor::run(&printer, || config(cli)).await);
-    }
-    let inspector = Inspector::new(connect(cli)?);
+    let is_well = match &cli.command {
+        Command::Doctor { .. } => doctor::run(&printer, || config(cli)).await,
+        Command::Certify { rounds, .. } => {
+            let options = CertifyOptions { rounds: *rounds, ..CertifyOptions::default() };
+            return certify(cli, &printer, &options).await;
+        }
+        _ => look(cli, &printer, &Inspector::new(connect(cli)?)).await?,
+    };
+    Ok(u8::from(!is_well))
+}
+
+async fn certify(cli: &Cli, printer: &Printer, options: &CertifyOptions) -> Result<u8, StoreError> {
+    let bucket = connect(cli)?;
+    let damaging = match bucket.is_directory() {
+        true => None,
+        false => Some(client::connect_damaging(&config(cli)?, Arc::clone(bucket.stats()))?),
+    };
+    Ok(match certify::run(printer, &bucket, damaging.as_ref(), options).await? {
+        Fitness::Fit => 0,
+        Fitness::Unfit => 1,
+        Fitness::Unknown => 2,
+    })
+}
+
+/// The commands that read a database. True when all is well.
+async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match &cli.command {
-        Command::Status { .. } => status(&printer, &inspector).await,
-        Command::Ls { objects: false, .. } => files(&printer, &inspector).await,
-        Command::Ls { objects: true, .. } => objects(&printer, &inspector).await,
-        Command::Roots { .. } => roots(&printer, &inspector).await,
-        Command::Verify { deep, .. } => verify(&printer, &inspector, *deep).await,
+        Command::Status { .. } => status(printer, inspector).await,
+        Command::Ls { objects: false, .. } => files(printer, inspector).await,
+        Command::Ls { objects: true, .. } => objects(printer, inspector).await,
+        Command::Roots { .. } => roots(printer, inspector).await,
+        Command::Verify { deep, .. } => verify(printer, inspector, *deep).await,
         Command::Fsck { deep, grace_hours, .. } => {
             let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
-            fsck(&printer, &inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
+            fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
-        Command::Doctor { .. } => Ok(true),
+        Command::Doctor { .. } | Command::Certify { .. } => Ok(true),
     }
 }
 

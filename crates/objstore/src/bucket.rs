@@ -8,6 +8,7 @@
 //! B2  `AlreadyExists` is never taken as proof that somebody else won (a 409 or a lost reply look the same).
 //! B3  A 404 that means "no such bucket" is never reported as an absent object (failure.rs).
 
+use crate::direct::Direct;
 use crate::error::{Result, StoreError};
 use crate::failure::{Class, Failure};
 use crate::retry::RetryPolicy;
@@ -51,6 +52,8 @@ pub struct Parts {
     pub store: Arc<dyn ObjectStore>,
     /// For large objects; None = every object is one PUT.
     pub multipart: Option<Arc<dyn MultipartStore>>,
+    /// For requests that the two above do not make; None where nothing speaks S3.
+    pub(crate) direct: Option<Direct>,
     pub prefix: String,
     /// The root directory of a `file://` bucket.
     pub directory: Option<PathBuf>,
@@ -91,6 +94,7 @@ impl Bucket {
         Self::new(Parts {
             store: Arc::clone(&store) as _,
             multipart: Some(store),
+            direct: None,
             prefix: "db".to_owned(),
             directory: None,
             place: "memory".to_owned(),
@@ -407,10 +411,13 @@ impl Bucket {
         attempt: impl Future<Output = Attempt<T>>,
     ) -> Attempt<T> {
         let bound = self.policy.timeout_for(bytes);
-        match tokio::time::timeout(bound, attempt).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Failure::timeout(bound)),
+        let Ok(outcome) = tokio::time::timeout(bound, attempt).await else {
+            return Err(Failure::timeout(bound));
+        };
+        if outcome.as_ref().is_err_and(Failure::is_throttled) {
+            add(&self.parts.stats.requests_throttled, 1);
         }
+        outcome
     }
 
     pub(crate) async fn pause(&self, attempt: u32) {

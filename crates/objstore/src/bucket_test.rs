@@ -149,7 +149,10 @@ async fn the_probe_tells_stores_apart() {
     let (bucket, _) = faulty_bucket();
     bucket.probe_conditional_put("hint/probe-1").await.unwrap();
     assert!(bucket.list("hint", None).await.unwrap().is_empty(), "the probe leaves nothing behind");
-    let error = overwriting_bucket().probe_conditional_put("hint/probe-1").await.unwrap_err();
+    let error = crate::liar::lying_bucket(crate::liar::Lie::Overwrites)
+        .probe_conditional_put("hint/probe-1")
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), crate::Code::ReadOnly, "{error}");
 }
 
@@ -214,78 +217,6 @@ async fn a_directory_bucket_links_files_and_creates_slots_once() {
     assert_eq!(outcome, SlotOutcome::Mine);
     let late = bucket.create_slot("root/1", slot_bytes(b"gggggggggggggggg", "b"), b"gggggggggggggggg").await;
     assert_eq!(late.unwrap(), SlotOutcome::Lost(slot_bytes(&NONCE, "a")));
-}
-
-/// A bucket that ignores `If-None-Match`, as some S3 imitations do.
-fn overwriting_bucket() -> Bucket {
-    #[derive(Debug)]
-    struct Overwriting(object_store::memory::InMemory);
-    impl std::fmt::Display for Overwriting {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("overwriting")
-        }
-    }
-    #[async_trait::async_trait]
-    impl ObjectStore for Overwriting {
-        async fn put_opts(
-            &self,
-            location: &ObjectPath,
-            payload: object_store::PutPayload,
-            _opts: PutOptions,
-        ) -> object_store::Result<object_store::PutResult> {
-            self.0.put(location, payload).await
-        }
-        async fn put_multipart_opts(
-            &self,
-            location: &ObjectPath,
-            opts: object_store::PutMultipartOptions,
-        ) -> object_store::Result<Box<dyn object_store::MultipartUpload>> {
-            self.0.put_multipart_opts(location, opts).await
-        }
-        async fn get_opts(
-            &self,
-            location: &ObjectPath,
-            options: GetOptions,
-        ) -> object_store::Result<object_store::GetResult> {
-            self.0.get_opts(location, options).await
-        }
-        fn delete_stream(
-            &self,
-            locations: futures_util::stream::BoxStream<'static, object_store::Result<ObjectPath>>,
-        ) -> futures_util::stream::BoxStream<'static, object_store::Result<ObjectPath>> {
-            self.0.delete_stream(locations)
-        }
-        fn list(
-            &self,
-            prefix: Option<&ObjectPath>,
-        ) -> futures_util::stream::BoxStream<'static, object_store::Result<object_store::ObjectMeta>>
-        {
-            self.0.list(prefix)
-        }
-        async fn list_with_delimiter(
-            &self,
-            prefix: Option<&ObjectPath>,
-        ) -> object_store::Result<object_store::ListResult> {
-            self.0.list_with_delimiter(prefix).await
-        }
-        async fn copy_opts(
-            &self,
-            from: &ObjectPath,
-            to: &ObjectPath,
-            options: object_store::CopyOptions,
-        ) -> object_store::Result<()> {
-            self.0.copy_opts(from, to, options).await
-        }
-    }
-    Bucket::new(Parts {
-        store: Arc::new(Overwriting(object_store::memory::InMemory::new())),
-        multipart: None,
-        prefix: String::new(),
-        directory: None,
-        place: "an imitation".to_owned(),
-        stats: Arc::default(),
-        policy: RetryPolicy { delay_min: Duration::from_millis(1), ..RetryPolicy::default() },
-    })
 }
 
 /// A bucket with `count` objects in `wal/`, listed in pages of ten, whose requests may take 100 ms.

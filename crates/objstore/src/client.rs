@@ -4,11 +4,13 @@ use crate::bucket::{Bucket, Parts};
 use crate::config::{Location, StoreConfig, endpoint_url};
 use crate::credentials::{ProfileFile, from_environment};
 use crate::crypto::RustCrypto;
+use crate::direct::Direct;
 use crate::error::{Result, StoreError};
 use crate::http::{Line, Transport};
 use crate::retry::RetryPolicy;
 use crate::stats::Stats;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::HttpConnector;
 use object_store::local::LocalFileSystem;
 use object_store::{ClientOptions, RetryConfig};
 use std::path::Path;
@@ -54,6 +56,7 @@ fn connect_directory(path: &Path, stats: Arc<Stats>, policy: RetryPolicy) -> Res
     Ok(Bucket::new(Parts {
         store: Arc::new(store),
         multipart: None,
+        direct: None,
         prefix: String::new(),
         directory: Some(root.clone()),
         place: format!("directory {}", root.display()),
@@ -80,35 +83,49 @@ fn connect_s3(
     } else {
         Transport::with_tls(connect_timeout)?
     };
+    let transport = transport.over(line);
+    let url = bucket_url(endpoint.as_deref(), region, bucket);
+    let options = ClientOptions::new().with_allow_http(is_plain);
+    let http = transport.connect(&options).map_err(|e| StoreError::Bug(format!("making a client: {e}")))?;
     let no_retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(bucket)
         .with_region(region)
-        .with_client_options(ClientOptions::new().with_allow_http(is_plain))
-        .with_http_connector(transport.over(line))
+        .with_client_options(options)
+        .with_http_connector(transport.clone())
         .with_retry(no_retry) // Bucket retries, counts and bounds every attempt itself.
         // Each body's SHA-256 is part of its signature, which every S3 server checks: bytes damaged on the way are
         // refused. 1.5 to 2 GB/s and core with SHA-NI, about 0.4 without.
         .with_unsigned_payload(false)
         .with_crypto_provider(Arc::new(RustCrypto))
         .with_disable_bulk_delete(true)
-        .with_virtual_hosted_style_request(endpoint.is_none() && !bucket.contains('.'));
-    if let Some(url) = &endpoint {
-        builder = builder.with_endpoint(url);
-    }
+        // With this style the endpoint is the bucket's URL, whatever form that has.
+        .with_endpoint(&url)
+        .with_virtual_hosted_style_request(true);
     builder = with_credentials(builder, config)?;
     let store = builder.build().map_err(|e| StoreError::Invalid(format!("opening {}: {e}", config.url)))?;
+    let direct = Direct::new(http, Arc::clone(store.credentials()), region, url);
     let store = Arc::new(store);
     let shown = endpoint.unwrap_or_else(|| format!("S3, region {region}"));
     Ok(Bucket::new(Parts {
         store: Arc::clone(&store) as _,
         multipart: Some(store),
+        direct: Some(direct),
         prefix: prefix.to_owned(),
         directory: None,
         place: format!("bucket {bucket} at {shown}"),
         stats,
         policy,
     }))
+}
+
+/// The URL of a bucket: in the host's name with Amazon, as far as its certificate covers that name, otherwise in the path.
+fn bucket_url(endpoint: Option<&str>, region: &str, bucket: &str) -> String {
+    match endpoint {
+        Some(endpoint) => format!("{endpoint}/{bucket}"),
+        None if bucket.contains('.') => format!("https://s3.{region}.amazonaws.com/{bucket}"),
+        None => format!("https://{bucket}.s3.{region}.amazonaws.com"),
+    }
 }
 
 /// Explicit keys, else the environment, else web identity, else the profile file, else what the machine's

@@ -26,7 +26,8 @@ pub(crate) enum Class {
 }
 
 /// How stores say that the bytes of an upload do not match their checksum.
-const DAMAGED: [&str; 3] = ["XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "BadDigest"];
+const DAMAGED: [&str; 4] =
+    ["XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "BadDigest", "InvalidDigest"];
 
 /// One failed attempt, understood.
 #[derive(Debug)]
@@ -65,6 +66,12 @@ impl Failure {
     /// Whether the store refused an upload because its bytes were damaged on the way.
     pub(crate) fn is_damaged_upload(&self) -> bool {
         self.s3_code.as_deref().is_some_and(|code| DAMAGED.contains(&code))
+    }
+
+    /// Whether the bucket asks for fewer requests.
+    pub(crate) fn is_throttled(&self) -> bool {
+        matches!(self.s3_code.as_deref(), Some("SlowDown" | "SlowDownRead" | "SlowDownWrite"))
+            || matches!(self.status, Some(429 | 503))
     }
 
     /// The error for the caller.

@@ -305,6 +305,7 @@ pub fn faulty_bucket() -> (crate::Bucket, Arc<FaultStore<object_store::memory::I
     let bucket = crate::Bucket::new(crate::bucket::Parts {
         store: Arc::clone(&store) as _,
         multipart: Some(Arc::clone(&store) as _),
+        direct: None,
         prefix: "db".to_owned(),
         directory: None,
         place: "memory with faults".to_owned(),

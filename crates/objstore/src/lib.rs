@@ -9,11 +9,13 @@
 
 pub mod bucket;
 mod cache;
+pub mod certify;
 pub mod client;
 pub mod config;
 pub mod crc;
 mod credentials;
 mod crypto;
+mod direct;
 pub mod error;
 mod failure;
 #[cfg(any(test, feature = "faults"))]
@@ -21,6 +23,8 @@ pub mod fault;
 pub mod files;
 mod http;
 pub mod interrupt;
+#[cfg(test)]
+mod liar;
 mod listing;
 pub mod log;
 pub mod protocol;

@@ -17,6 +17,8 @@ pub struct Stats {
     pub requests_delete: AtomicU64,
     pub request_retries: AtomicU64,
     pub request_errors: AtomicU64,
+    /// Requests that were answered with "slow down".
+    pub requests_throttled: AtomicU64,
     pub bytes_downloaded: AtomicU64,
     pub bytes_uploaded: AtomicU64,
     pub cache_bytes_used: AtomicU64,

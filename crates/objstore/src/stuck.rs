@@ -190,6 +190,7 @@ pub(crate) fn stuck_bucket(page_keys: usize, request_timeout: Duration) -> (crat
     let bucket = crate::Bucket::new(crate::bucket::Parts {
         store: store.clone(),
         multipart: None,
+        direct: None,
         prefix: "db".to_owned(),
         directory: None,
         place: "memory that hangs".to_owned(),

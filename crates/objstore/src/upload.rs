@@ -7,7 +7,7 @@
 //!
 //! What is sent carries its SHA-256 in the signature of the request, and the store checks it.
 
-use crate::bucket::Bucket;
+use crate::bucket::{Attempt, Bucket};
 use crate::crc::{crc_of_parts, part_crcs};
 use crate::error::{Result, StoreError};
 use crate::failure::Failure;
@@ -137,18 +137,36 @@ impl Bucket {
     /// Whether the store refuses an upload that was damaged on its way, as it must.
     ///
     /// Requires: a bucket of [`crate::client::connect_damaging`]; `key` is new. Errors: `Unavailable`, `Refused`.
-    /// Requests: one PUT; a DELETE when the store took it.
+    /// Requests: one PUT per attempt; a DELETE when the store took it.
     pub async fn refuses_damage(&self, key: &str) -> Result<bool> {
         let path = self.path(key)?;
-        add(&self.parts.stats.requests_put, 1);
-        let put =
-            self.parts.store.put_opts(&path, Bytes::from_static(b"intact").into(), PutOptions::default());
-        let failure = match tokio::time::timeout(self.policy.request_timeout, put).await {
-            Ok(Ok(_)) => return self.delete(key).await.map(|()| false),
-            Ok(Err(error)) => Failure::new(&error),
-            Err(_) => Failure::timeout(self.policy.request_timeout),
-        };
-        if failure.is_damaged_upload() { Ok(true) } else { Err(self.give_up(failure, "writing", key, 1)) }
+        let bytes = Bytes::from_static(b"intact");
+        let refused = self
+            .refused_as_damaged(key, || async {
+                let put = self.parts.store.put_opts(&path, bytes.clone().into(), PutOptions::default());
+                put.await.map(|_| ()).map_err(|e| Failure::new(&e))
+            })
+            .await?;
+        if !refused {
+            self.delete(key).await?;
+        }
+        Ok(refused)
+    }
+
+    /// Whether `upload`, which is damaged on its way, is refused for that reason. One that fails for another is repeated.
+    pub(crate) async fn refused_as_damaged<F, Fut>(&self, key: &str, upload: F) -> Result<bool>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Attempt<()>>,
+    {
+        self.repeat("writing", key, &self.parts.stats.requests_put, 0, || async {
+            match upload().await {
+                Ok(()) => Ok(false),
+                Err(failure) if failure.is_damaged_upload() => Ok(true),
+                Err(failure) => Err(failure),
+            }
+        })
+        .await
     }
 
     async fn put_pieces(

@@ -1,0 +1,202 @@
+//! Proves that a provider keeps what Atoll builds on, by requests that would show it if it did not.
+//!
+//! Each property is one [`Finding`]. Everything is written below `hint/certify/<random>/`, which the protocol ignores, and
+//! deleted at the end; so it may run beside a server. What only a busy provider shows, answers "slow down", is counted.
+
+mod listing;
+mod reading;
+mod slots;
+mod uploads;
+
+use crate::bucket::{Bucket, fill_random};
+use crate::error::{Result, StoreError};
+use crate::retry::RetryPolicy;
+use crate::stats::read;
+use futures_util::{StreamExt, TryStreamExt};
+use serde::Serialize;
+
+/// Requests in flight where the order does not matter.
+const IN_FLIGHT: usize = 16;
+/// Attempts at one request: with the waits between them, up to 20 s of a provider that says "slow down".
+const ATTEMPTS_MAX: u32 = 9;
+
+/// How one property was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It holds.
+    Ok,
+    /// Worth knowing; Atoll does not need it.
+    Note,
+    /// It does not hold; Atoll works, with less protection.
+    Warning,
+    /// It does not hold, and Atoll would lose data.
+    Failed,
+    /// It could not be told, for example because the bucket did not answer.
+    Unknown,
+}
+
+/// One property.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// Its name.
+    pub property: &'static str,
+    /// How it was found.
+    pub verdict: Verdict,
+    /// What was done and seen, for people.
+    pub text: String,
+}
+
+/// Whether a bucket may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fitness {
+    /// Yes.
+    Fit,
+    /// No: some property failed.
+    Unfit,
+    /// Nothing failed, and not everything could be examined.
+    Unknown,
+}
+
+/// All that was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Certificate {
+    /// Bucket and endpoint.
+    pub place: String,
+    /// Of all properties together.
+    pub fitness: Fitness,
+    /// In the order in which they were examined.
+    pub findings: Vec<Finding>,
+    /// Sent in all, repeated ones included.
+    pub requests: u64,
+}
+
+/// How much is done. More rounds find a rarer fault.
+#[derive(Debug, Clone)]
+pub struct CertifyOptions {
+    /// Races for one name each.
+    pub rounds: usize,
+    /// Writers in each race.
+    pub writers: usize,
+    /// Objects of the listing. S3 gives 1000 in a page.
+    pub objects: usize,
+}
+
+impl Default for CertifyOptions {
+    /// A proxy that writes 2 ms after it has looked lost the first race in ten of ten runs, twice to two or three writers
+    /// only; 24 races leave room for shorter windows. 1,100 objects are two pages.
+    fn default() -> Self {
+        Self { rounds: 24, writers: 16, objects: 1100 }
+    }
+}
+
+/// Examines `bucket`. `damaging` is the same bucket from [`crate::client::connect_damaging`], with the same counters; None
+/// when nothing is sent over a line (a directory).
+///
+/// Errors: those of the first requests, when nothing could be examined: the bucket does not answer or refuses the keys.
+/// Requests: about 3,800 with the default options; 41 MB up, 88 MB down.
+pub async fn certify(
+    bucket: &Bucket,
+    damaging: Option<&Bucket>,
+    options: &CertifyOptions,
+) -> Result<Certificate> {
+    let policy = RetryPolicy { attempts_max: ATTEMPTS_MAX, ..bucket.policy().clone() };
+    let damaging = damaging.map(|damaging| damaging.with_policy(policy.clone()));
+    let bucket = &bucket.with_policy(policy);
+    let mut random = [0; 8];
+    fill_random(&mut random)?;
+    let place = format!("hint/certify/{:016x}", u64::from_le_bytes(random));
+    bucket.list(&place, None).await?;
+    let mut findings = vec![
+        finding("create-only PUT, one after another", slots::in_sequence(bucket, &place).await),
+        finding("create-only PUT, in a race", slots::in_a_race(bucket, &place, options).await),
+        finding("read after write", reading::after_write(bucket, &place).await),
+        finding("ranged reads", reading::ranges(bucket, &place).await),
+        finding("listing", listing::order_and_pages(bucket, &place, options.objects).await),
+        finding("deletion", reading::deletion(bucket, &place).await),
+    ];
+    findings.extend(uploads::examine(bucket, damaging.as_ref(), &place).await);
+    if let Err(error) = clean_up(bucket, &place).await {
+        let text = format!("objects below {place} may be left: {error}");
+        findings.push(Finding { property: "cleaning up", verdict: Verdict::Warning, text });
+    }
+    findings.push(throttling(bucket));
+    let requests = requests(bucket);
+    let fitness = fitness(&findings);
+    Ok(Certificate { place: bucket.place().to_owned(), fitness, findings, requests })
+}
+
+/// What a check saw: a verdict and its words. An error is judged by [`finding`].
+type Seen = (Verdict, String);
+
+fn ok(text: impl Into<String>) -> Seen {
+    (Verdict::Ok, text.into())
+}
+
+fn failed(text: impl Into<String>) -> Seen {
+    (Verdict::Failed, text.into())
+}
+
+/// Turns what a check returned into a finding. An answer that breaks a promise is a failure; no answer tells nothing.
+fn finding(property: &'static str, seen: Result<Seen>) -> Finding {
+    let (verdict, text) = seen.unwrap_or_else(|error| {
+        let verdict = match &error {
+            StoreError::ReadOnly(_) | StoreError::Corruption(_) | StoreError::NotFound { .. } => {
+                Verdict::Failed
+            }
+            _ => Verdict::Unknown,
+        };
+        (verdict, error.to_string())
+    });
+    Finding { property, verdict, text }
+}
+
+fn fitness(findings: &[Finding]) -> Fitness {
+    let has = |verdict: Verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    match (has(Verdict::Failed), has(Verdict::Unknown)) {
+        (true, _) => Fitness::Unfit,
+        (false, true) => Fitness::Unknown,
+        (false, false) => Fitness::Fit,
+    }
+}
+
+/// What the provider answered when it had too much to do, in all requests so far.
+fn throttling(bucket: &Bucket) -> Finding {
+    let throttled = read(&bucket.stats().requests_throttled);
+    let sent = requests(bucket);
+    let (verdict, text) = match throttled {
+        0 => (
+            Verdict::Note,
+            format!("none of {sent} requests was answered with \"slow down\", so nothing was seen"),
+        ),
+        _ => {
+            ok(format!("{throttled} of {sent} requests were answered with \"slow down\" and repeated later"))
+        }
+    };
+    Finding { property: "throttling", verdict, text }
+}
+
+fn requests(bucket: &Bucket) -> u64 {
+    let stats = bucket.stats();
+    let kinds = [
+        &stats.requests_get,
+        &stats.requests_put,
+        &stats.requests_head,
+        &stats.requests_list,
+        &stats.requests_delete,
+    ];
+    kinds.into_iter().map(read).sum()
+}
+
+/// Deletes everything below `place`.
+async fn clean_up(bucket: &Bucket, place: &str) -> Result<()> {
+    let left = bucket.list(place, None).await?;
+    let deletions = left.iter().map(|object| bucket.delete(&object.key));
+    futures_util::stream::iter(deletions).buffer_unordered(IN_FLIGHT).try_collect::<Vec<()>>().await?;
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "certify_test.rs"]
+mod tests;
