@@ -11,8 +11,8 @@ from harness.server import Server
 
 def atollctl(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs `atollctl ARGUMENTS URL` on the bucket of a server, which need not run."""
-    names = ("endpoint", "region", "access_key", "secret_key")
-    connection = {f"ATOLL_S3_{name.upper()}": str(server.options[f"atoll_s3_{name}"]) for name in names}
+    settings = {name: value for name, value in server.options.items() if name.startswith("atoll_s3_")}
+    connection = {name.upper(): str(value) for name, value in settings.items()}
     command = [str(paths.program("atollctl")), *arguments, str(server.options["atoll_url"])]
     return subprocess.run(
         command, env=os.environ | connection, capture_output=True, text=True, timeout=120, check=False

@@ -40,7 +40,7 @@ struct Connection {
     #[arg(long, global = true, env = "ATOLL_S3_REGION", default_value = "")]
     region: String,
     /// Access key. Empty: AWS_ACCESS_KEY_ID, a profile, or the machine's role.
-    #[arg(long, global = true, env = "ATOLL_S3_ACCESS_KEY", default_value = "")]
+    #[arg(long, global = true, env = "ATOLL_S3_ACCESS_KEY", default_value = "", hide_env_values = true)]
     access_key: String,
     /// Secret key. Better given in the environment than on the command line, where others see it.
     #[arg(long, global = true, env = "ATOLL_S3_SECRET_KEY", default_value = "", hide_env_values = true)]
