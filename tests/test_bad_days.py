@@ -299,7 +299,7 @@ class InterruptedAlter:
             path.name for path in (self.server.data / "big").iterdir() if path.name.startswith("#sql")
         ]
 
-    def check_no_litter(self, timeout_s: float = 90) -> None:
+    def check_no_litter(self, timeout_s: float = 180) -> None:
         local = self.server.data / "#atoll"
         wait_until(lambda: disk.apparent_bytes(local, disk.OBJECT_SUFFIXES) < 5_000_000, timeout_s,
                    "the local files of the interrupted ALTER to go")  # fmt: skip

@@ -323,7 +323,7 @@ def test_dropped_rows_leave_the_bucket(lab, statement):
     full = store.client.total_bytes("db/sst/")
     assert full > 20_000_000
     server.run(statement)
-    wait_until(lambda: store.client.total_bytes("db/sst/") < full / 4, 90, "objects to be deleted", 0.5)
+    wait_until(lambda: store.client.total_bytes("db/sst/") < full / 4, 180, "objects to be deleted", 0.5)
 
 
 def test_a_dropped_index_leaves_the_bucket(lab):
@@ -333,4 +333,4 @@ def test_a_dropped_index_leaves_the_bucket(lab):
     drained(server)
     assert store.client.total_bytes("db/sst/") > 1.5 * rows
     server.run("ALTER TABLE big.wide DROP INDEX large")
-    wait_until(lambda: store.client.total_bytes("db/sst/") < 1.2 * rows, 90, "objects to be deleted", 0.5)
+    wait_until(lambda: store.client.total_bytes("db/sst/") < 1.2 * rows, 180, "objects to be deleted", 0.5)

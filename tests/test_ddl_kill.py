@@ -183,7 +183,7 @@ class DdlKillTest:
         self.server.restart()
         self.server.run("CREATE DATABASE last", "CREATE TABLE last.t (a INT) ENGINE=ATOLL")
         self.server.restart()
-        wait_until(lambda: self.store.client.total_bytes("db/sst/") < OBJECT_BYTES_MAX, 90,
+        wait_until(lambda: self.store.client.total_bytes("db/sst/") < OBJECT_BYTES_MAX, 180,
                    "the objects of dropped tables to go", 0.5)  # fmt: skip
 
 

@@ -6,12 +6,14 @@ Method: two servers, one on an S3 server behind a counting proxy, one on a direc
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from harness.process import wait_until
 from harness.tables import drained
 
 IDLE_S = 75  # longer than the 65 seconds between two hints
-SETTLED_S = 5
+SETTLED_S = 15  # longer than the ten seconds in which deletions are gathered
+DELETED_S = 150  # a minute of grace, the gathering, and what the deletions make superfluous themselves
 REQUESTS_IN_10_MINUTES = 20
 # Two hints and a look for a successor fall into 75 seconds at the worst.
 REQUESTS_MAX = 3
@@ -43,6 +45,12 @@ def settle(server) -> None:
     )
 
 
+def deleted(tombs: Callable[[], int]) -> None:
+    """Waits until what the work left superfluous is gone from the bucket."""
+    time.sleep(SETTLED_S)
+    wait_until(lambda: tombs() == 0, DELETED_S, "the deletions to be done", interval_s=0.5)
+
+
 def test_an_idle_server_makes_hardly_any_requests(lab):
     store = lab.store()
     proxy = lab.proxy(store)
@@ -52,7 +60,8 @@ def test_an_idle_server_makes_hardly_any_requests(lab):
     for server in servers:
         work(server)
         settle(server)
-    time.sleep(SETTLED_S)
+    deleted(lambda: len(store.client.list("db/tomb/")))
+    deleted(lambda: sum(path.is_file() for path in (lab.home / "bucket" / "tomb").rglob("*")))
     proxy.reset_counts()
     before = [counted(server) for server in servers]
     time.sleep(IDLE_S)

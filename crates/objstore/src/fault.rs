@@ -59,6 +59,8 @@ struct Plan {
     random: Option<(u64, u64)>,
     /// While set, every request is lost.
     outage: bool,
+    /// While set, every DELETE is answered with 403.
+    refuse_deletes: bool,
 }
 
 /// The wrapper.
@@ -95,6 +97,11 @@ impl<S> FaultStore<S> {
     /// Loses every request while `on`.
     pub fn outage(&self, on: bool) {
         self.plan.lock().outage = on;
+    }
+
+    /// Refuses every DELETE while `on`, as a policy without that permission does.
+    pub fn refuse_deletes(&self, on: bool) {
+        self.plan.lock().refuse_deletes = on;
     }
 
     /// No more faults.
@@ -157,6 +164,11 @@ fn xorshift(state: &mut u64) -> u64 {
 
 fn lost(text: &str) -> Error {
     Error::Generic { store: "fault", source: text.to_owned().into() }
+}
+
+fn refused(path: &str) -> Error {
+    let answer = "Server returned non-2xx status code: 403 Forbidden: <Code>AccessDenied</Code>";
+    Error::PermissionDenied { path: path.to_owned(), source: answer.into() }
 }
 
 fn conflict(path: &str) -> Error {
@@ -228,12 +240,16 @@ impl<S: ObjectStore> ObjectStore for FaultStore<S> {
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let fault = self.next();
+        let is_refused = self.plan.lock().refuse_deletes;
         let inner = Arc::clone(&self.inner);
         locations
             .then(move |location| {
                 let inner = Arc::clone(&inner);
                 async move {
                     let location = location?;
+                    if is_refused {
+                        return Err(refused(location.as_ref()));
+                    }
                     if !matches!(fault, None | Some(Fault::LostReply | Fault::Delay | Fault::CorruptBody)) {
                         return Err(lost("the request was lost"));
                     }

@@ -103,7 +103,7 @@ impl Fixture {
     fn publish(&self) -> BTreeMap<u64, FileRecord> {
         let snapshot = self.files.snapshot();
         let records = self.wait(&snapshot);
-        self.files.published(snapshot);
+        let _ = self.files.published(snapshot);
         records
     }
 
@@ -208,18 +208,17 @@ fn a_removed_file_is_deleted_only_after_a_root_without_it() {
     assert!(f.files.remove_file(1).unwrap_err().is_not_found());
     assert_eq!(f.files.file_size(1), None);
     f.wait(&before);
-    f.files.published(before);
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(f.files.trash_is_empty(), "G3: that root still names the file");
-    assert!(f.object(&key).is_some());
-    f.publish();
-    assert!(!f.files.trash_is_empty());
-    // Closing writes the intent down; the next open carries it out.
-    let map: Vec<_> = f.records().into_iter().collect();
-    let f = f.reopen(map.clone());
-    f.until("deleted", || f.object(&key).is_none());
-    f.until("record deleted", || f.runtime.block_on(f.bucket.list("tomb", None)).unwrap().is_empty());
-    assert!(f.object(&map[0].1.key).is_some());
+    assert_eq!(f.files.published(before), [""; 0], "G3: that root still names the file");
+    let mut keys = HashSet::from([key.as_ref().to_owned()]);
+    f.files.retain_unknown(&mut keys);
+    assert!(keys.is_empty(), "G3: it is not unknown yet");
+    let after = f.files.snapshot();
+    f.wait(&after);
+    assert_eq!(f.files.published(after), [key.as_ref()]);
+    let other = f.records()[&2].key.as_ref().to_owned();
+    let mut keys = HashSet::from([key.as_ref().to_owned(), other]);
+    f.files.retain_unknown(&mut keys);
+    assert_eq!(keys, HashSet::from([key.as_ref().to_owned()]), "live files are known");
 }
 
 #[test]
@@ -239,10 +238,11 @@ fn a_file_removed_before_its_upload_makes_the_snapshot_stale_unless_held() {
     store.outage(false);
     let records = f.wait(&held);
     assert_eq!(f.object(&records[&2].key).unwrap(), bytes);
-    f.files.published(held);
+    assert_eq!(f.files.published(held), [""; 0]);
     f.until("local copy deleted", || !f.path(2).exists());
-    f.publish();
-    assert!(!f.files.trash_is_empty(), "its object goes with the next root");
+    let next = f.files.snapshot();
+    f.wait(&next);
+    assert_eq!(f.files.published(next), [records[&2].key.as_ref()], "its object goes with the next root");
 }
 
 #[test]
@@ -431,7 +431,9 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
                 root = f.wait(&snapshot);
                 root_bytes = named;
                 assert_eq!(root.keys().collect::<Vec<_>>(), root_bytes.keys().collect::<Vec<_>>());
-                f.files.published(snapshot);
+                for key in f.files.published(snapshot) {
+                    f.runtime.block_on(async { while f.bucket.delete(&key).await.is_err() {} });
+                }
             }
             8 if step % 5 == 0 => {
                 // A restart: unpublished local files are found again; removed ones are gone for good.
@@ -473,23 +475,4 @@ fn a_second_process_in_the_same_epoch_replaces_no_file() {
     assert!(matches!(error, StoreError::Fenced(_)), "{error}");
     assert!(error.to_string().contains("copy of this machine"), "{error}");
     assert_eq!(f.stored(&records[&7].key).unwrap(), bytes);
-}
-
-#[test]
-fn one_bad_deletion_record_does_not_keep_the_others() {
-    let f = Fixture::new();
-    let put = |key: &str, text: &str| {
-        let bytes = bytes::Bytes::from(text.to_owned());
-        f.runtime.block_on(f.bucket.put_unconditional(key, bytes, Default::default())).unwrap();
-    };
-    let record = |number: u64| format!("tomb/{:020}/{number:020}", 1);
-    let (old, foreign) = ("sst/00/old.sst", "root/1/1");
-    put(old, "old");
-    put(foreign, "foreign");
-    put(&record(0), &format!("nonce\n{foreign}"));
-    put(&record(1), &format!("nonce\n{old}"));
-    let f = f.reopen(Vec::new());
-    f.until("the good record is worked off", || f.object(&record(1)).is_none());
-    assert_eq!(f.object(old), None);
-    assert!(f.object(foreign).is_some() && f.object(&record(0)).is_some());
 }

@@ -4,22 +4,19 @@ use super::entry::{Entry, Place};
 use super::{FileRecord, Files};
 use crate::cache::Cache;
 use crate::error::{Result, StoreError};
-use crate::log::Level;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Files {
-    /// Registers the published files, opens the part cache, adds local table files that no root names, and
-    /// starts what an earlier process left undone.
+    /// Registers the published files, opens the part cache, and adds local table files that no root names.
     ///
     /// Requires: called once, after `set_epoch`, before RocksDB opens; not on the runtime's threads.
     /// A local file of a wrong size counts as absent. Local files whose MANIFEST no longer needs them are
     /// added too; RocksDB removes them while it opens.
     pub fn install(self: &Arc<Self>, map: Vec<(u64, FileRecord)>) -> Result<()> {
         let mut local = self.local_files()?;
-        let keys: HashSet<Arc<str>> = map.iter().map(|(_, record)| Arc::clone(&record.key)).collect();
         self.open_cache(&map)?;
         let mut copies = Vec::new();
         {
@@ -45,7 +42,6 @@ impl Files {
             self.add_now(number, &path, size)?;
         }
         self.settle(copies);
-        self.resume_in_background(keys);
         Ok(())
     }
 
@@ -85,18 +81,5 @@ impl Files {
             }
         }
         Ok(found)
-    }
-
-    fn resume_in_background(self: &Arc<Self>, live: HashSet<Arc<str>>) {
-        let files = Arc::clone(self);
-        let task = self.supervisor.spawn_work("deleter of old table files", async move {
-            if let Err(error) = files.resume_trash(&live).await {
-                (files.log)(
-                    Level::Warning,
-                    &format!("finishing old deletions, will be tried at the next start: {error}"),
-                );
-            }
-        });
-        self.tasks.lock().push(task);
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! RocksDB finishes a file: it is *added* and queued for upload. It is *uploaded*: a root may name it. A root
 //! that names it is *published*: its local copy may move into the part cache. RocksDB removes it: once a root
-//! without it is published, its object may be deleted. [`uploader`] and [`trash`] do the work, [`entry`] holds
+//! without it is published, its object may be deleted, which is the collector's work. [`uploader`] uploads, [`entry`] holds
 //! one file, [`handle`] reads it.
 //!
 //! F1  An object's name is used once: a number that comes back gets another name (`-r<count>`).
 //! F2  A local copy leaves its place only after its upload *and* a root that names it (gate G6).
-//! F3  An object is deleted only after a root without it is published (gate G3), and only below `sst/`.
+//! F3  An object is given to the collector only after a root without it is published (gate G3).
 //! F4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's
 //!     limit makes `add_file` wait. It never fails a flush. The wait ends when the statement is killed, and
 //!     when the store closes: what is not uploaded stays on the local disk, and the next start uploads it.
@@ -19,7 +19,6 @@ mod handle;
 mod install;
 mod registry;
 mod settle;
-mod trash;
 mod uploader;
 
 pub use handle::{FileHandle, ReadRequest};
@@ -151,7 +150,6 @@ pub struct Files {
     queued: Notify,
     changed: watch::Sender<u64>,
     cache: RwLock<Option<Arc<Cache>>>,
-    trash: trash::Trash,
     supervisor: Arc<Supervisor>,
     tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     interrupt: Interrupt,
@@ -176,7 +174,6 @@ impl Files {
             queued: Notify::new(),
             changed: watch::channel(0).0,
             cache: RwLock::new(None),
-            trash: trash::Trash::default(),
             supervisor: Supervisor::new(config.runtime.clone()),
             tasks: Mutex::default(),
             interrupt: config.interrupt,
@@ -340,8 +337,9 @@ impl Files {
     }
 
     /// A root with exactly the files of `snapshot` is in the bucket: their local copies may move to the
-    /// cache, and objects given up before the snapshot are deleted. Returns at once.
-    pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) {
+    /// cache. Returns at once, with the keys of the objects that RocksDB gave up before the snapshot: they may be deleted.
+    #[must_use]
+    pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) -> Vec<String> {
         let mut state = self.state.lock();
         self.let_go(&mut state, &snapshot);
         let (due, rest) = std::mem::take(&mut state.garbage)
@@ -355,8 +353,18 @@ impl Files {
         let (named, rest) = std::mem::take(&mut state.unpublished).into_iter().partition(is_named);
         state.unpublished = rest;
         drop(state);
-        self.trash.add(due.into_iter().map(|garbage| garbage.key));
         self.settle(named);
+        due.into_iter().map(|garbage| garbage.key.as_ref().to_owned()).collect()
+    }
+
+    /// Takes the keys out of `keys` that RocksDB or a root may still name: of every file that is live, staged, or given up
+    /// without a root that lacks it. No request.
+    pub(crate) fn retain_unknown(&self, keys: &mut HashSet<String>) {
+        let state = self.state.lock();
+        let entries = state.live.values().chain(state.staged.values()).chain(&state.deferred);
+        for key in entries.map(|entry| &entry.key).chain(state.garbage.iter().map(|garbage| &garbage.key)) {
+            keys.remove(key.as_ref());
+        }
     }
 
     /// The snapshot was not published after all.
@@ -370,7 +378,7 @@ impl Files {
         &self.supervisor
     }
 
-    /// Stops uploads and deletes for good; whoever waits gets `error`.
+    /// Stops uploads for good; whoever waits gets `error`.
     pub fn fence(&self, error: StoreError) {
         self.end(error);
     }
@@ -406,18 +414,14 @@ impl Files {
         }
     }
 
-    /// Ends all tasks; whoever waits gets `Interrupted`. Deletes not done yet are written down in `tomb/`.
+    /// Ends all tasks; whoever waits gets `Interrupted`.
     pub async fn stop(&self) {
-        let was_fenced = matches!(self.state.lock().ended, Some(StoreError::Fenced(_)));
         self.end(closing());
         let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());
         for task in &tasks {
             task.abort();
         }
         futures_util::future::join_all(tasks).await;
-        if !was_fenced {
-            self.keep_trash().await;
-        }
     }
 
     fn end(&self, error: StoreError) {

@@ -28,7 +28,7 @@ const ATTEMPT_DELAYS: RetryPolicy = RetryPolicy {
 };
 
 impl Files {
-    /// Starts the uploaders and the deleter.
+    /// Starts the uploaders, and the watch of the disk.
     pub(super) fn start_tasks(self: &Arc<Self>) {
         let mut tasks = self.tasks.lock();
         for _ in 0..UPLOADERS {
@@ -36,10 +36,6 @@ impl Files {
             let files = Arc::clone(self);
             tasks.push(self.spawn_endless("uploader", async move { files.upload_forever().await }));
         }
-        let files = Arc::clone(self);
-        tasks.push(
-            self.spawn_endless("deleter of table files", async move { files.empty_trash_forever().await }),
-        );
         if !self.bucket.is_directory() {
             let files = Arc::clone(self);
             tasks
@@ -143,7 +139,7 @@ impl Files {
         let mut upload = entry.upload.lock();
         if matches!(&*upload, Upload::Dropped) {
             // Removed while it was on its way: the object may have appeared after its name was given to the
-            // trash, so it is given again.
+            // collector, so it is given again.
             drop(upload);
             let generation = state.generation;
             state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation });

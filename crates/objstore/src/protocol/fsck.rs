@@ -5,19 +5,16 @@
 //! moment while an owner works, so an object counts as an orphan only if it is older than the grace time and is still
 //! there, and still in no root, at a second look.
 
+use super::gc::{Needs, Use};
 use super::image::Image;
 use super::inspect::{Inspector, VerifyReport};
-use super::names;
-use super::trim;
 use crate::bucket::ObjectInfo;
 use crate::error::Result;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-/// Prefixes whose objects have no numbers to check: hints, deletion records, pins.
-const PLAIN_DIRS: [&str; 3] = ["hint/", "tomb/", "pin/"];
-/// An owner gathers deletions for ten seconds before it writes them down (`files/trash.rs`); this is longer.
+/// An owner gathers deletions for ten seconds before it writes them down (`gc/`); this is longer.
 const SECOND_LOOK: Duration = Duration::from_secs(25);
 
 /// What to look for, and how patiently.
@@ -61,15 +58,6 @@ pub struct Unneeded {
     pub age_s: u64,
 }
 
-/// Whom an object serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// A restore of the newest root, the protocol's own records, or what an owner may still need.
-    Needed,
-    Unneeded,
-    Foreign,
-}
-
 impl Inspector {
     /// Verifies the newest root, then looks for objects that nobody needs.
     ///
@@ -96,10 +84,13 @@ impl Inspector {
         let image = self.newest_image().await?.map(|(image, _)| image);
         let live: HashSet<&str> =
             image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
+        let needs = needs_of(image.as_ref());
+        let use_of =
+            |object: &ObjectInfo| needs.use_of(&object.key, Some(object.size), |key| live.contains(key));
         let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
         let now = SystemTime::now();
         for object in &objects {
-            match use_of(object, image.as_ref(), &live) {
+            match use_of(object) {
                 Use::Needed => {}
                 Use::Foreign => report.foreign.push(object.key.clone()),
                 Use::Unneeded => {
@@ -113,26 +104,11 @@ impl Inspector {
     }
 }
 
-/// Errs on the side of "needed": a wrong "orphan" may be deleted by hand.
-fn use_of(object: &ObjectInfo, image: Option<&Image>, live: &HashSet<&str>) -> Use {
-    let key = object.key.as_str();
-    let is_protocols = key == names::DB
-        || names::parse_epoch(key).is_some()
-        || PLAIN_DIRS.iter().any(|dir| key.starts_with(dir));
-    if is_protocols {
-        return Use::Needed;
-    }
-    let unneeded_if = |is_unneeded: bool| if is_unneeded { Use::Unneeded } else { Use::Needed };
-    if names::parse_file_epoch(key).is_some() {
-        return unneeded_if(!live.contains(key));
-    }
-    let is_numbered = names::parse_manifest_chunk(key).is_some()
-        || names::parse_merged_chunks(key).is_some()
-        || names::parse_slot(names::ROOT_DIR, key).is_some()
-        || names::parse_slot(names::WAL_DIR, key).is_some();
-    if !is_numbered {
-        return Use::Foreign;
-    }
-    // Records of the newest root's epoch and of later ones are its owner's business.
-    unneeded_if(image.is_some_and(|image| trim::is_left_over_record(object, image.root.id.epoch)))
+/// Errs on the side of "needed": a wrong "orphan" may be deleted by hand. What the tuning of its owner keeps behind the
+/// newest root is not known here.
+fn needs_of(image: Option<&Image>) -> Needs {
+    let Some(image) = image else { return Needs::nothing() };
+    let mut needs = Needs::of_root(&image.root, 0);
+    needs.is_former_superfluous = true;
+    needs
 }

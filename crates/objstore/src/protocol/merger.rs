@@ -5,7 +5,7 @@
 //! memory twice, at most 128 MiB for a moment.
 //!
 //! M1: a merged object counts only through a root that names it (the publisher is woken for that), and what went into it is
-//!     deleted only behind that root (trim.rs). So a merge that is late, repeated or never named harms nobody, and a
+//!     deleted only behind that root (gc/). So a merge that is late, repeated or never named harms nobody, and a
 //!     fenced owner's merge has no reader.
 //! M2: the slots of the chunks are left alone: who closes the epoch walks the chunks behind the last merged one.
 
@@ -57,6 +57,7 @@ fn plan(shared: &Shared) -> Option<Merge> {
 /// Requests: one GET per object, one PUT.
 async fn carry_out(shared: &Arc<Shared>, merge: &Merge) -> Result<()> {
     let chunks = read_sources(shared, merge).await?;
+    shared.lock().wal.runs.begin(merge);
     let nonce = random_nonce()?;
     let (epoch, first) = (shared.epoch, merge.first);
     let bytes = blocking(move || Ok(MergedChunks::encode(epoch, first, &chunks, &nonce))).await?;

@@ -4,7 +4,7 @@
 //! refuses a bucket that is older, `alive` and `opener` are polite to a live owner, `claim` takes the next epoch and
 //! fences the former ones, `local_wal` brings damaged local logs to what the bucket has; `restore` builds the directory
 //! from an `image` of the bucket; `publisher` moves the bucket from root to root, `shipper` brings the WAL behind the
-//! newest root, `lag` is what a commit looks at, `trim` deletes what no root needs. `records`, `codec` and `names` are
+//! newest root, `lag` is what a commit looks at, `gc` deletes what no root needs. `records`, `codec` and `names` are
 //! the formats (docs/internals/formats-bucket.md). [`Store`] is the facade; docs/internals/bucket.md tells the whole story.
 //!
 //! Invariants, quoted by the tests:
@@ -20,6 +20,7 @@ mod alive;
 mod claim;
 mod codec;
 mod fsck;
+mod gc;
 mod home;
 mod identity;
 mod image;
@@ -39,7 +40,6 @@ mod shared;
 mod shipper;
 mod slots;
 mod store;
-mod trim;
 mod wal_record;
 mod wal_runs;
 mod wal_table;
@@ -59,6 +59,8 @@ mod bounded_test;
 mod fencing_test;
 #[cfg(test)]
 mod fsck_test;
+#[cfg(test)]
+mod gc_model_test;
 #[cfg(test)]
 mod inspect_test;
 #[cfg(test)]
@@ -81,6 +83,8 @@ mod short_wal_test;
 mod supervision_test;
 #[cfg(test)]
 mod test_db;
+#[cfg(test)]
+mod test_found;
 #[cfg(test)]
 mod test_random;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
 //!     write ATOLL_FILES and ATOLL locally (D2)
 //!     create root/E/S+1                   the commit point of the bucket
-//! G3  let unreferenced objects go; G4 trim WAL, old roots, old MANIFEST chunks
+//! G3, G4  tell the collector what the root has made superfluous (gc/)
 //! ```
 //!
 //! Merged WAL objects (merger.rs) are named by the next root, or by a root of their own that repeats the one before it.
@@ -19,12 +19,12 @@
 //! Threads: one task per database; only it writes `Published`.
 
 use super::claim::wall_clock_ms;
+use super::gc::RootHistory;
 use super::local::{manifest_path, random_nonce, write_files, write_marker};
 use super::names::{self, ManifestCopy};
 use super::records::{FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId, RootSlot};
 use super::shared::{Shared, State};
 use super::slots::{decode_root_slot, settle};
-use super::trim::Trimmer;
 use crate::bucket::SlotOutcome;
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
@@ -92,15 +92,16 @@ pub(crate) struct Publisher {
     shared: Arc<Shared>,
     uploaded: Uploaded,
     published: Published,
-    trimmer: Trimmer,
+    history: RootHistory,
     /// RocksDB removed a file of the last snapshot before it was uploaded; hold the files of the next one.
     hold_files: bool,
 }
 
 impl Publisher {
-    pub(crate) fn new(shared: Arc<Shared>, trimmer: Trimmer) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (uploaded, published) = Default::default();
-        Self { shared, uploaded, published, trimmer, hold_files: false }
+        let history = RootHistory::new(shared.epoch, shared.tuning.roots_kept);
+        Self { shared, uploaded, published, history, hold_files: false }
     }
 
     /// Runs until the database is closed or fenced.
@@ -159,7 +160,7 @@ impl Publisher {
             state.dirty_since = [state.dirty_since, snapshot.dirty_since].into_iter().flatten().min();
         }
         match outcome {
-            Ok(Step::Published) => shared.files.published(snapshot.files),
+            Ok(Step::Published) => shared.inbox.propose(shared.files.published(snapshot.files)),
             _ => shared.files.release(snapshot.files),
         }
         outcome
@@ -293,7 +294,8 @@ impl Publisher {
         self.write_local(&root, None).await?;
         if self.create_root(&root, &bytes, &nonce).await? {
             self.root_created(&root);
-            self.trimmer.runs_published(&root);
+            let (needs, superfluous) = self.history.published(&root, None);
+            self.shared.inbox.root_published(needs, superfluous);
             self.published.root = Some(root);
         }
         Ok(())
@@ -456,11 +458,8 @@ impl Publisher {
     fn after_root(&mut self, root: Root, files: FileMap, snapshot: &Snapshot) {
         self.root_created(&root);
         self.shared.path.set_ddl_published(root.ddl_seq);
-        self.trimmer.root_published(
-            &root,
-            &self.uploaded.offsets,
-            files.values().map(|file| file.key.as_ref()),
-        );
+        let (needs, superfluous) = self.history.published(&root, Some(&self.uploaded.offsets));
+        self.shared.inbox.root_published(needs, superfluous);
         self.published = Published { root: Some(root), files };
         self.finish(snapshot);
     }

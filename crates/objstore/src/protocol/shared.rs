@@ -4,6 +4,7 @@
 //! local opens only, never over the network or a sync. The lock of `Files` may be taken while it is held, never the
 //! other way round. `changed` belongs to `state` and is signalled whenever somebody may stop waiting.
 
+use super::gc::{GcTuning, Inbox};
 use super::lag::CommitPath;
 use super::local::wal_path;
 use super::records::Fence;
@@ -61,6 +62,7 @@ pub(crate) struct Tuning {
     pub(crate) manifest_chunks_max: usize,
     /// Roots kept behind the newest, for people.
     pub(crate) roots_kept: u64,
+    pub(crate) gc: GcTuning,
     /// Gate G2. Switched off only by the test that shows that the gate is needed.
     pub(crate) gate_wal: bool,
 }
@@ -83,6 +85,7 @@ impl Default for Tuning {
             small_map_files: 256,
             manifest_chunks_max: 20,
             roots_kept: 16,
+            gc: GcTuning::default(),
             gate_wal: true,
         }
     }
@@ -150,6 +153,8 @@ pub(crate) struct Shared {
     pub(crate) wake_publisher: Notify,
     pub(crate) wake_shipper: Notify,
     pub(crate) wake_watch: Notify,
+    /// What the collector is told.
+    pub(crate) inbox: Inbox,
     /// Chunks have arrived, or a root names what was merged: there may be something to merge.
     pub(crate) wake_merger: Notify,
     /// A merged object waits for a root that names it.
@@ -216,6 +221,7 @@ impl Shared {
             wake_publisher: Notify::new(),
             wake_shipper: Notify::new(),
             wake_watch: Notify::new(),
+            inbox: Inbox::default(),
             wake_merger: Notify::new(),
             merged: Notify::new(),
             shipped: Notify::new(),
@@ -320,6 +326,7 @@ impl Shared {
         self.wake_shipper.notify_one();
         self.wake_watch.notify_one();
         self.wake_merger.notify_one();
+        self.inbox.wake.notify_one();
         self.shipped.notify_waiters();
         self.changed.notify_all();
     }

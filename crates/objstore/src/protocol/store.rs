@@ -11,8 +11,7 @@ use super::records::{Alive, RootId, RootSlot};
 use super::replay::short_replay;
 use super::shared::{Former, Shared, State};
 use super::slots::read_root_slot;
-use super::trim::Trimmer;
-use super::{alive, merger, shipper};
+use super::{alive, gc, merger, shipper};
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
@@ -80,8 +79,7 @@ impl Store {
     }
 
     pub(crate) fn start(shared: Arc<Shared>, runtime: Runtime, lock: File, was_restored: bool) -> Arc<Self> {
-        let (trimmer, trim) = Trimmer::new(&shared);
-        let publisher = Publisher::new(shared.clone(), trimmer);
+        let publisher = Publisher::new(shared.clone());
         let supervisor = shared.files.supervisor();
         let owner = Arc::downgrade(&shared);
         supervisor.on_death(Box::new(move |error| {
@@ -94,7 +92,7 @@ impl Store {
             supervisor.spawn("shipper of the log", is_ending(shared.clone()), shipper::run(shared.clone())),
             supervisor.spawn("merger of the log", is_ending(shared.clone()), merger::run(shared.clone())),
             supervisor.spawn("publisher", is_ending(shared.clone()), publisher.run()),
-            supervisor.spawn_work("trimmer", trim), // It ends with the publisher.
+            supervisor.spawn("collector", is_ending(shared.clone()), gc::run(shared.clone())),
             supervisor.spawn("watch for other owners", is_ending(shared.clone()), watch(shared.clone())),
         ];
         let (runtime, tasks) = (Mutex::new(Some(runtime)), Mutex::new(tasks));
@@ -181,6 +179,7 @@ impl Store {
         let is_whole = last_sequence.saturating_add(1) >= start;
         state.former = if is_whole { Former::Superfluous } else { Former::Kept };
         drop(state);
+        self.shared.inbox.wake.notify_one();
         if !is_whole {
             (self.shared.log)(Level::Error, &short_replay(&self.shared.local_dir, last_sequence, start));
         }

@@ -14,15 +14,8 @@ use std::time::{Duration, Instant};
 /// Starts when a file has been published, unlike the others.
 const MOVER: &str = "mover of local files";
 
-const TASKS: [&str; 7] = [
-    "shipper of the log",
-    "publisher",
-    "trimmer",
-    "watch for other owners",
-    "uploader",
-    "deleter of table files",
-    MOVER,
-];
+const TASKS: [&str; 6] =
+    ["shipper of the log", "publisher", "collector", "watch for other owners", "uploader", MOVER];
 
 fn until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();

@@ -4,17 +4,19 @@
 //! between them. A flush of one family writes its whole content up to a sequence number into one file and replaces the
 //! family's former file. Files look like RocksDB's by name only.
 
+use super::gc::GcTuning;
 use super::open::{Options, open};
 use super::opener::Opener;
 use super::shared::Tuning;
 use super::store::Store;
+use super::test_found::Found;
 use super::wal_runs::MergeLimits;
 use crate::bucket::Bucket;
 use crate::config::{Durability, StoreConfig};
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
 use crate::log::silent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) const WAIT: Duration = Duration::from_secs(20);
-const RECORD_BYTES: usize = 32;
+pub(crate) const RECORD_BYTES: usize = 32;
 pub(crate) const FAMILIES: u64 = 2;
 
 /// Short intervals, so that a test does in milliseconds what a server does in seconds.
@@ -41,7 +43,21 @@ pub(crate) fn quick() -> Tuning {
         small_map_files: 1,
         manifest_chunks_max: 7,
         roots_kept: 3,
+        gc: quick_gc(),
         ..Tuning::default()
+    }
+}
+
+/// A collector that deletes at once, and searches the bucket once.
+pub(crate) fn quick_gc() -> GcTuning {
+    GcTuning {
+        gather: Duration::from_millis(1),
+        grace: Duration::ZERO,
+        hold_interval: Duration::from_millis(20),
+        search_interval: Duration::from_secs(3600),
+        deletes_per_second: 100_000,
+        retry_min: Duration::from_millis(10),
+        retry_max: Duration::from_millis(100),
     }
 }
 
@@ -105,10 +121,10 @@ impl Model {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Family {
+pub(crate) struct Family {
     /// Table file and the sequence number it holds everything up to.
-    file: Option<u64>,
-    flushed: u64,
+    pub(crate) file: Option<u64>,
+    pub(crate) flushed: u64,
 }
 
 /// The pretend database, open.
@@ -123,6 +139,7 @@ pub(crate) struct Db {
     wal: (u64, File, u64),
     /// WAL number -> highest sequence number in it.
     wals: BTreeMap<u64, u64>,
+    dropped: BTreeSet<u64>,
 }
 
 impl Db {
@@ -146,6 +163,7 @@ impl Db {
             last_seq: found.last_seq,
             next_number: number + 2,
             wals,
+            dropped: found.dropped,
         };
         db.store.wal_created(wal_number);
         db.wals.insert(wal_number, db.last_seq);
@@ -161,6 +179,9 @@ impl Db {
     }
 
     fn write_manifest_start(&mut self) {
+        for family in self.dropped.clone() {
+            self.edit(&format!("drop {family}"));
+        }
         for (family, state) in self.families.clone() {
             self.edit(&format!("family {family}"));
             if let Some(file) = state.file {
@@ -201,6 +222,50 @@ impl Db {
         self.content.entry(family).or_default();
         self.edit(&format!("family {family}"));
         self.store.note_ddl();
+    }
+
+    /// DDL: a family that no table had before. False when there is no number left.
+    pub(crate) fn create_next_family(&mut self) -> bool {
+        let known = self.families.keys().chain(&self.dropped).max().map_or(0, |family| family + 1);
+        if known < 63 {
+            self.create_family(known);
+        }
+        known < 63
+    }
+
+    /// DDL: the family and its file go; its number is never used again.
+    pub(crate) fn drop_family(&mut self, family: u64) {
+        let state = self.families.remove(&family).unwrap();
+        self.content.remove(&family);
+        self.dropped.insert(family);
+        self.store.note_drop();
+        self.edit(&format!("drop {family}"));
+        if let Some(file) = state.file {
+            self.store.files().remove_file(file).unwrap();
+        }
+    }
+
+    /// A bulk load: a file is uploaded before it has a number; then it becomes `family`'s, or the load is given up.
+    /// False when fenced.
+    pub(crate) fn load(&mut self, family: u64, is_kept: bool) -> bool {
+        self.switch_wal(true);
+        let staged = self.dir.join(format!("load{}.tmp", self.next_number));
+        fs::write(&staged, self.table_of(family)).unwrap();
+        match self.store.files().stage_file(&staged) {
+            Err(StoreError::Fenced(_)) => return false,
+            outcome => outcome.unwrap(),
+        }
+        if !is_kept {
+            self.store.files().unstage_file(&staged);
+            return true;
+        }
+        let file = self.number();
+        let path = self.dir.join(format!("{file:06}.sst"));
+        fs::rename(&staged, &path).unwrap();
+        self.store.files().bind_file(&staged, file, &path).unwrap();
+        self.name_file(family, file);
+        self.store.note_ddl();
+        true
     }
 
     /// Data that the last commit ceased to name leaves the MANIFEST; only that it changes matters here.
@@ -252,6 +317,11 @@ impl Db {
 
     /// New WAL, then the family's file, then the MANIFEST edit. False when fenced.
     pub(crate) fn flush(&mut self, family: u64, close_first: bool) -> bool {
+        self.switch_wal(close_first);
+        self.flush_family(family)
+    }
+
+    fn switch_wal(&mut self, close_first: bool) {
         let number = self.number();
         let old = (self.wal.0, self.wal.2);
         self.wal = (number, File::create(self.dir.join(format!("{number:06}.log"))).unwrap(), 0);
@@ -260,31 +330,39 @@ impl Db {
             self.store.wal_closed(old.0, old.1);
         }
         self.wals.insert(number, self.last_seq);
-        self.flush_family(family)
     }
 
     /// False when the store refuses the file, because this process is fenced.
     fn flush_family(&mut self, family: u64) -> bool {
         let file = self.number();
         let path = self.dir.join(format!("{file:06}.sst"));
-        let bytes: Vec<u8> = self.content[&family]
-            .iter()
-            .flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()].concat())
-            .collect();
-        let mut bytes = bytes;
-        bytes.extend_from_slice(&self.last_seq.to_le_bytes());
-        bytes.extend_from_slice(&u64::from(crc32c(&bytes)).to_le_bytes());
+        let bytes = self.table_of(family);
         fs::write(&path, bytes).unwrap();
         match self.store.files().add_file(file, &path) {
             Err(StoreError::Fenced(_)) => return false,
             outcome => outcome.unwrap(),
         }
+        self.name_file(family, file);
+        true
+    }
+
+    /// The content of a family as a table file.
+    fn table_of(&self, family: u64) -> Vec<u8> {
+        let rows = self.content[&family].iter();
+        let mut bytes: Vec<u8> =
+            rows.flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()].concat()).collect();
+        bytes.extend_from_slice(&self.last_seq.to_le_bytes());
+        bytes.extend_from_slice(&u64::from(crc32c(&bytes)).to_le_bytes());
+        bytes
+    }
+
+    /// The MANIFEST names `file` as all that `family` has; the former file goes.
+    fn name_file(&mut self, family: u64, file: u64) {
         let before = self.families.insert(family, Family { file: Some(file), flushed: self.last_seq });
         self.edit(&format!("file {family} {file} {}", self.last_seq));
         if let Some(old) = before.and_then(|family| family.file) {
             self.store.files().remove_file(old).unwrap();
         }
-        true
     }
 
     fn min_wal(&self) -> u64 {
@@ -322,138 +400,12 @@ impl Db {
     }
 }
 
-/// What RocksDB finds on disk.
-#[derive(Default)]
-struct Found {
-    families: BTreeMap<u64, Family>,
-    content: BTreeMap<u64, Content>,
-    wals: BTreeMap<u64, u64>,
-    last_seq: u64,
-    next_number: u64,
-}
-
-impl Found {
-    fn read(store: &Store, dir: &Path) -> Self {
-        let mut found = Self::default();
-        let numbers: Vec<u64> =
-            fs::read_dir(dir).unwrap().filter_map(|e| number_of(&e.unwrap().path())).collect();
-        let known = store.files().list().into_iter().map(|(number, _)| number);
-        found.next_number = numbers.iter().copied().chain(known).max().unwrap_or(0) + 1;
-        let Ok(current) = fs::read_to_string(dir.join("CURRENT")) else {
-            found.families = (0..FAMILIES).map(|family| (family, Family::default())).collect();
-            found.content = (0..FAMILIES).map(|family| (family, Content::new())).collect();
-            return found;
-        };
-        let manifest = fs::read_to_string(dir.join(current.trim())).unwrap();
-        let mut min_wal = 0;
-        for line in manifest.lines() {
-            found.apply(line, &mut min_wal);
-        }
-        found.read_tables(store);
-        found.replay(dir, numbers, min_wal);
-        found
-    }
-
-    fn apply(&mut self, line: &str, min_wal: &mut u64) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let number = |index: usize| words[index].parse::<u64>().unwrap();
-        match words[0] {
-            "family" => {
-                self.families.entry(number(1)).or_default();
-            }
-            "file" => {
-                self.families.insert(number(1), Family { file: Some(number(2)), flushed: number(3) });
-            }
-            "wal" => *min_wal = number(1),
-            other => panic!("MANIFEST line {other}"),
-        }
-    }
-
-    fn read_tables(&mut self, store: &Store) {
-        for (family, state) in &self.families {
-            let content = self.content.entry(*family).or_default();
-            if let Some(number) = state.file {
-                let bytes = read_table(store, number);
-                let length = bytes.len();
-                let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-                assert_eq!(word(length - 8), state.flushed);
-                content.extend((0..length / 16).map(|i| (word(i * 16), word(i * 16 + 8))));
-            }
-            self.last_seq = self.last_seq.max(state.flushed);
-        }
-    }
-
-    /// Point in time: stops at the first record that does not continue the sequence.
-    fn replay(&mut self, dir: &Path, mut numbers: Vec<u64>, min_wal: u64) {
-        numbers.sort_unstable();
-        numbers.retain(|number| *number >= min_wal && dir.join(format!("{number:06}.log")).exists());
-        let mut next: Option<u64> = None;
-        for number in numbers {
-            let bytes = fs::read(dir.join(format!("{number:06}.log"))).unwrap();
-            let mut last = 0;
-            for chunk in bytes.chunks_exact(RECORD_BYTES) {
-                let Some((seq, families, key, value)) = parse(chunk) else { break };
-                if next.is_some_and(|next| next != seq) {
-                    return;
-                }
-                next = Some(seq + 1);
-                last = seq;
-                for family in (0..64).filter(|family| families >> family & 1 == 1) {
-                    let state =
-                        self.families.get(&family).unwrap_or_else(|| panic!("G8: unknown family {family}"));
-                    if seq > state.flushed {
-                        self.content.entry(family).or_default().insert(key, value);
-                    }
-                }
-                self.last_seq = self.last_seq.max(seq);
-            }
-            self.wals.insert(number, last);
-        }
-    }
-}
-
-/// The content of a table file without its checksum; like RocksDB, reads again when a checksum is wrong.
-fn read_table(store: &Store, number: u64) -> Vec<u8> {
-    let file = store.files().open(number).unwrap_or_else(|e| panic!("I1: live file {number}: {e}"));
-    let mut bytes = vec![0; file.size() as usize];
-    let mut failed = String::new();
-    for attempt in 0..30 {
-        match file.read(0, &mut bytes, attempt > 0) {
-            Ok(length) => assert_eq!(length, bytes.len(), "I1: file {number}"),
-            Err(error @ StoreError::Unavailable(_)) => {
-                failed = error.to_string();
-                std::thread::sleep(Duration::from_millis(2));
-                continue;
-            }
-            Err(error) => panic!("I1: live file {number}: {error}"),
-        }
-        let content = bytes.len() - 8;
-        if bytes[content..] == u64::from(crc32c(&bytes[..content])).to_le_bytes() {
-            bytes.truncate(content);
-            return bytes;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    panic!("I1: file {number} cannot be read: {failed}")
-}
-
-fn number_of(path: &Path) -> Option<u64> {
-    let name = path.file_name()?.to_str()?;
-    name.strip_prefix("MANIFEST-").or(name.split('.').next()).and_then(|digits| digits.parse().ok())
-}
-
 fn record(seq: u64, families: u64, key: u64, value: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         [seq, families << 32 | key, value].iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&crc32c(&bytes).to_le_bytes());
     bytes.resize(RECORD_BYTES, 0xee);
     bytes
-}
-
-fn parse(bytes: &[u8]) -> Option<(u64, u64, u64, u64)> {
-    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    let is_good = crc32c(&bytes[..24]).to_le_bytes() == bytes[24..28];
-    is_good.then(|| (word(0), word(8) >> 32, word(8) & 0xffff_ffff, word(16)))
 }
 
 /// The machine is gone: the process and its directory.

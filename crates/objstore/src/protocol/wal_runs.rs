@@ -55,6 +55,8 @@ pub(crate) struct RunTable {
     runs: Vec<WalRun>,
     /// Something in `runs` is in no root yet.
     is_unnamed: bool,
+    /// The object of the last merge that was begun.
+    begun: Option<WalRun>,
     loose_first: u64,
     /// Bytes of each loose chunk from `loose_first` on.
     loose: VecDeque<u64>,
@@ -107,6 +109,16 @@ impl RunTable {
         (2..=longest.min(WINDOW_MAX))
             .map(move |count| &self.runs[from..from + count])
             .take_while(move |window| bytes_of(window) <= bytes_max)
+    }
+
+    /// The object of `merge` is about to be written.
+    pub(crate) fn begin(&mut self, merge: &Merge) {
+        self.begun = Some(WalRun { first: merge.first, end: merge.end, bytes: 0 });
+    }
+
+    /// Merged objects that are in the bucket, or may be in a moment, and that a root may name.
+    pub(crate) fn on_their_way(&self) -> impl Iterator<Item = WalRun> {
+        self.runs.iter().copied().chain(self.begun)
     }
 
     /// The merged object is in the bucket, with `bytes`; it takes the place of what went into it.

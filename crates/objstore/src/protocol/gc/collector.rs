@@ -1,0 +1,328 @@
+//! The collector's task: gathers keys into tombs, waits for the grace time, deletes, and searches the bucket for strays.
+//!
+//! One batch at a time, all from one task. Requests: per batch of at most 1000 keys a PUT, a GET, a LIST, a DELETE per key
+//! and one more; per search a LIST per 1000 objects. An idle collector sends none.
+
+use super::keep::{Needs, Use};
+use super::tombs::{self, KEYS_PER_TOMB_MAX, Tomb};
+use super::{GcTuning, KEYS_MAX};
+use crate::bucket::ObjectInfo;
+use crate::error::{Result, StoreError};
+use crate::log::Level;
+use crate::protocol::names;
+use crate::protocol::records::{RootId, RootSlot};
+use crate::protocol::shared::{Former, Shared};
+use crate::protocol::slots::read_root_slot;
+use crate::stats::read;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+
+/// Deletes in flight.
+const PARALLEL_DELETES: usize = 8;
+/// After the last root of a busy time the bucket is searched so often: the second search finds what landed late.
+const SEARCHES_PER_CHANGE: u32 = 2;
+/// A search rests longer when it has many pages: at most 60 LISTs per hour.
+const REST_PER_PAGE: Duration = Duration::from_secs(60);
+/// Objects per page of a listing.
+const PAGE_OBJECTS: usize = 1000;
+
+/// Runs until the database is closed or fenced; then writes down what it has not deleted.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut collector = Collector::new(shared.clone());
+    while !shared.is_ending() {
+        let wake = shared.inbox.wake.notified();
+        match collector.next_event() {
+            None => wake.await,
+            Some(moment) => {
+                let _ = timeout_at(moment, wake).await;
+            }
+        }
+        let outcome = collector.turn().await;
+        collector.rest_after(outcome);
+    }
+    if !shared.path.is_fenced() {
+        // What cannot be written down now is found by the next owner's search.
+        let _ = collector.bury().await;
+    }
+}
+
+struct Collector {
+    shared: Arc<Shared>,
+    tuning: GcTuning,
+    tombs: Vec<Tomb>,
+    tombs_written: u64,
+    /// When the keys of the inbox get their tomb.
+    gather_until: Option<Instant>,
+    /// After failed requests, and while a pin holds, nothing happens until then.
+    not_before: Instant,
+    /// The length of the last rest after a failure; zero after a success.
+    rest: Duration,
+    next_search: Instant,
+    /// Roots published by this process at the last search, and searches since that number changed.
+    roots_seen: Option<u64>,
+    searches: u32,
+    is_hold_told: bool,
+}
+
+impl Collector {
+    fn new(shared: Arc<Shared>) -> Self {
+        let now = Instant::now();
+        Self {
+            tuning: shared.tuning.gc.clone(),
+            shared,
+            tombs: Vec::new(),
+            tombs_written: 0,
+            gather_until: None,
+            not_before: now,
+            rest: Duration::ZERO,
+            next_search: now,
+            roots_seen: None,
+            searches: 0,
+            is_hold_told: false,
+        }
+    }
+
+    /// When there will be something to do; None: not before something happens.
+    fn next_event(&mut self) -> Option<Instant> {
+        let mut events = Vec::new();
+        if self.shared.inbox.has_keys() && self.has_room() {
+            let gather = self.tuning.gather;
+            events.push(*self.gather_until.get_or_insert_with(|| Instant::now() + gather));
+        }
+        if self.judge().is_some() {
+            events.extend(self.tombs.iter().map(|tomb| tomb.due).min());
+            events.extend(self.search_at());
+        }
+        events.into_iter().min().map(|moment| moment.max(self.not_before))
+    }
+
+    /// Does what is due.
+    async fn turn(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if now < self.not_before {
+            return Ok(());
+        }
+        if self.gather_until.is_some_and(|until| until <= now) {
+            self.bury().await?;
+        }
+        if self.judge().is_none() {
+            return Ok(());
+        }
+        while let Some(at) = self.tombs.iter().position(|tomb| tomb.due <= now) {
+            if !self.may_delete().await? {
+                return Ok(());
+            }
+            let mut tomb = self.tombs.swap_remove(at);
+            if let Err(error) = self.delete(&mut tomb).await {
+                self.tombs.push(tomb);
+                return Err(error);
+            }
+            self.shared.bucket.stats().trim_disabled.store(false, Ordering::Relaxed);
+        }
+        if self.search_at().is_some_and(|at| at <= now) {
+            self.search().await?;
+        }
+        Ok(())
+    }
+
+    /// After a failure nothing is tried for a while, each time longer: a bucket that refuses deletions gets one batch, of
+    /// which a few requests are sent, per rest.
+    fn rest_after(&mut self, outcome: Result<()>) {
+        let Err(error) = outcome else {
+            self.rest = Duration::ZERO;
+            return;
+        };
+        if self.shared.is_ending() {
+            return;
+        }
+        if let StoreError::Refused(_) = error {
+            self.shared.bucket.stats().trim_disabled.store(true, Ordering::Relaxed);
+        }
+        self.shared.report("deleting objects that are no longer needed", &error);
+        self.rest = (self.rest * 2).clamp(self.tuning.retry_min, self.tuning.retry_max);
+        self.not_before = Instant::now() + self.rest;
+    }
+
+    /// What is needed now; None while nothing may be judged: before the first root of this epoch, and before it is known
+    /// whether what former epochs left is superfluous (C6).
+    fn judge(&self) -> Option<Needs> {
+        let mut needs = self.shared.inbox.needs()?;
+        let state = self.shared.state.lock();
+        needs.is_former_superfluous = match state.former {
+            Former::NeededTo(_) => return None,
+            Former::Superfluous => true,
+            Former::Kept => false,
+        };
+        needs.add_runs(state.wal.runs.on_their_way());
+        Some(needs)
+    }
+
+    fn has_room(&self) -> bool {
+        self.tombs.iter().map(|tomb| tomb.keys.len()).sum::<usize>() < KEYS_MAX
+    }
+
+    /// Writes tombs for the keys of the inbox.
+    async fn bury(&mut self) -> Result<()> {
+        self.gather_until = None;
+        let mut keys = self.shared.inbox.take_keys();
+        keys.sort_unstable();
+        keys.dedup();
+        for (index, batch) in keys.chunks(KEYS_PER_TOMB_MAX).enumerate() {
+            let name = names::tomb(self.shared.epoch, self.tombs_written);
+            // A number is used once: an attempt of unknown outcome may have landed.
+            self.tombs_written += 1;
+            if let Err(error) = tombs::write(&self.shared.bucket, &name, batch).await {
+                self.shared.inbox.propose(keys.drain(index * KEYS_PER_TOMB_MAX..));
+                return Err(error);
+            }
+            self.tombs.push(Tomb { name, keys: batch.to_vec(), due: Instant::now() + self.tuning.grace });
+        }
+        Ok(())
+    }
+
+    /// C4: whether a batch may be deleted now. A pin of any kind holds everything; a fence ends this owner.
+    async fn may_delete(&mut self) -> Result<bool> {
+        let shared = &self.shared;
+        let pins = shared.bucket.list(names::PIN_DIR, None).await?;
+        if let Some(pin) = pins.first() {
+            self.hold(&pin.key);
+            return Ok(false);
+        }
+        let next = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
+        match read_root_slot(&shared.bucket, next).await {
+            Ok(RootSlot::Fence(fence)) => {
+                shared.fenced_by(&fence);
+                Ok(false)
+            }
+            Ok(_) => Ok(true), // A root that this process is publishing.
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hold(&mut self, pin: &str) {
+        self.not_before = Instant::now() + self.tuning.hold_interval;
+        if !std::mem::replace(&mut self.is_hold_told, true) {
+            (self.shared.log)(
+                Level::Info,
+                &format!("nothing is deleted from the bucket, because {pin} holds it"),
+            );
+        }
+    }
+
+    /// Deletes what the tomb lists, but for what is needed again (C2), and then the tomb.
+    async fn delete(&mut self, tomb: &mut Tomb) -> Result<()> {
+        let Some(needs) = self.judge() else { return Ok(()) };
+        let keys = self.unneeded(&needs, tomb.keys.iter().map(|key| (key.as_str(), None)));
+        self.delete_keys(keys).await?;
+        tomb.keys.clear();
+        self.is_hold_told = false;
+        self.shared.bucket.delete(&tomb.name).await
+    }
+
+    /// Errors: the first one; what was on its way then may be deleted or not.
+    async fn delete_keys(&self, keys: HashSet<String>) -> Result<()> {
+        let bucket = &self.shared.bucket;
+        let mut pace = interval(Duration::from_secs(1) / self.tuning.deletes_per_second.max(1));
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut running = FuturesUnordered::new();
+        for key in keys {
+            if self.shared.is_ending() {
+                return Err(StoreError::Interrupted("the store is closing".to_owned()));
+            }
+            pace.tick().await;
+            if running.len() >= PARALLEL_DELETES
+                && let Some(done) = running.next().await
+            {
+                done?;
+            }
+            running.push(async move { bucket.delete(&key).await });
+        }
+        while let Some(done) = running.next().await {
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Those of `objects`, keys and their sizes, that are not needed.
+    fn unneeded<'a>(
+        &self,
+        needs: &Needs,
+        objects: impl Iterator<Item = (&'a str, Option<u64>)>,
+    ) -> HashSet<String> {
+        let epoch = self.shared.epoch;
+        let is_later = |key: &str| names::parse_file_epoch(key).is_some_and(|owner| owner > epoch);
+        let is_unneeded =
+            |(key, size): &(&str, Option<u64>)| needs.use_of(key, *size, is_later) == Use::Unneeded;
+        let mut keys: HashSet<String> = objects.filter(is_unneeded).map(|(key, _)| key.to_owned()).collect();
+        self.shared.files.retain_unknown(&mut keys);
+        keys
+    }
+
+    /// The time of the next search; None while nothing was published since enough of them.
+    fn search_at(&self) -> Option<Instant> {
+        let roots = read(&self.shared.bucket.stats().roots_published);
+        let is_quiet = self.roots_seen == Some(roots) && self.searches >= SEARCHES_PER_CHANGE;
+        (!is_quiet).then_some(self.next_search)
+    }
+
+    /// Looks for what nothing names, and for tombs that nobody works off.
+    async fn search(&mut self) -> Result<()> {
+        let roots = read(&self.shared.bucket.stats().roots_published);
+        let objects = self.shared.bucket.list("", None).await?;
+        if let Some(pin) = objects.iter().find(|object| object.key.starts_with(names::PIN_DIR)) {
+            self.hold(&pin.key);
+            self.next_search = Instant::now() + self.tuning.search_interval;
+            return Ok(());
+        }
+        self.adopt_tombs(&objects).await?;
+        // After the listing: what it shows has been known to RocksDB's files or to a root since before.
+        let Some(needs) = self.judge() else { return Ok(()) };
+        let tombed: HashSet<&str> =
+            self.tombs.iter().flat_map(|tomb| &tomb.keys).map(String::as_str).collect();
+        let candidates = objects.iter().filter(|object| !tombed.contains(object.key.as_str()));
+        let strays = self.unneeded(&needs, candidates.map(|object| (object.key.as_str(), Some(object.size))));
+        if !strays.is_empty() {
+            let message = format!("found {} objects in the bucket that nothing needs any more", strays.len());
+            (self.shared.log)(Level::Info, &message);
+        }
+        self.shared.inbox.propose(strays);
+        self.searches = if self.roots_seen == Some(roots) { self.searches + 1 } else { 1 };
+        self.roots_seen = Some(roots);
+        let pages = u32::try_from(objects.len() / PAGE_OBJECTS).unwrap_or(u32::MAX);
+        self.next_search = Instant::now() + self.tuning.search_interval + REST_PER_PAGE.saturating_mul(pages);
+        Ok(())
+    }
+
+    /// Tombs of former owners, and own ones whose attempt was thought to have failed.
+    async fn adopt_tombs(&mut self, objects: &[ObjectInfo]) -> Result<()> {
+        let known: HashSet<String> = self.tombs.iter().map(|tomb| tomb.name.clone()).collect();
+        for object in objects {
+            let is_ours = names::parse_slot(names::TOMB_DIR, &object.key)
+                .is_some_and(|(owner, _)| owner <= self.shared.epoch);
+            if !is_ours || known.contains(&object.key) || !self.has_room() {
+                continue;
+            }
+            match tombs::read(&self.shared.bucket, &object.key).await {
+                Ok(Some(keys)) => {
+                    let due = Instant::now() + self.tuning.grace;
+                    self.tombs.push(Tomb { name: object.key.clone(), keys, due });
+                }
+                Ok(None) => {}
+                Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                // One that cannot be read keeps nothing from being deleted: this search finds what it lists.
+                Err(error) => (self.shared.log)(Level::Warning, &error.to_string()),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "collector_test.rs"]
+mod tests;

@@ -1,0 +1,231 @@
+//! Goal:   the collector deletes what nothing needs, after the grace time and not before; keeps what is needed again; stops
+//!         for pins, for a fence and for a bucket that refuses; finds strays while the server runs.
+//! Method: a pretend database over a bucket in memory whose requests are counted or made to fail; objects are put beside
+//!         those of the protocol.
+
+use crate::bucket::Bucket;
+use crate::config::Durability;
+use crate::error::StoreError;
+use crate::fault::{FaultStore, faulty_bucket};
+use crate::protocol::gc::GcTuning;
+use crate::protocol::names;
+use crate::protocol::shared::Tuning;
+use crate::protocol::test_db::*;
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use object_store::{ObjectStoreExt, path::Path};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// An open database that has published.
+struct Fixture {
+    db: Db,
+    model: Model,
+    bucket: Bucket,
+    store: Arc<FaultStore<InMemory>>,
+    dir: TempDir,
+}
+
+impl Fixture {
+    fn new(gc: GcTuning) -> Self {
+        let (bucket, store) = faulty_bucket();
+        Self::over(bucket, store, scratch(), Model::default(), gc)
+    }
+
+    fn over(
+        bucket: Bucket,
+        store: Arc<FaultStore<InMemory>>,
+        dir: TempDir,
+        model: Model,
+        gc: GcTuning,
+    ) -> Self {
+        // An idle owner learns of a successor from the collector only.
+        let tuning = Tuning { gc, alive_interval: WAIT, ..quick() };
+        let opened = open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, tuning).unwrap();
+        let db = Db::open(opened, dir.path(), true);
+        let mut fixture = Self { db, model, bucket, store, dir };
+        fixture.work(1);
+        fixture
+    }
+
+    /// Commits, flushes and publishes: the former table file becomes superfluous, and WAL with it.
+    fn work(&mut self, rounds: u64) {
+        for round in 0..rounds {
+            self.db.commit(&mut self.model, 0b11, round, round);
+            self.db.flush(0, true);
+            self.db.flush(1, true);
+            self.db.delete_obsolete_wals();
+            self.db.store.publish(WAIT).unwrap();
+        }
+    }
+
+    fn put(&self, key: &str, text: &str) {
+        let bytes = Bytes::from(text.to_owned());
+        block(self.store.inner.put(&Path::from(format!("db/{key}")), bytes.into())).unwrap();
+    }
+
+    fn keys(&self, dir: &str) -> Vec<String> {
+        let bucket = Bucket::clone(&self.bucket);
+        block(bucket.list(dir, None)).unwrap().into_iter().map(|object| object.key).collect()
+    }
+
+    fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !condition(self) {
+            assert!(start.elapsed() < WAIT, "waited in vain: {what}");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    /// Live table files are two; everything else below `sst/` waits to be deleted.
+    fn superfluous_files(&self) -> usize {
+        self.keys(names::FILE_DIR).len() - 2
+    }
+}
+
+fn searching() -> GcTuning {
+    GcTuning { search_interval: Duration::from_millis(5), ..quick_gc() }
+}
+
+#[test]
+fn a_superfluous_object_is_tombed_first_and_deleted_after_the_grace_time() {
+    let grace = Duration::from_millis(400);
+    let mut f = Fixture::new(GcTuning { grace, ..quick_gc() });
+    let start = Instant::now();
+    f.work(3);
+    f.until("tombs", |f| !f.keys(names::TOMB_DIR).is_empty());
+    let superfluous = f.superfluous_files();
+    assert!(start.elapsed() > grace || superfluous >= 3, "{superfluous} files left within the grace time");
+    f.until("deleted", |f| f.superfluous_files() == 0 && f.keys(names::TOMB_DIR).is_empty());
+    assert!(start.elapsed() >= grace);
+    crash(f.db);
+}
+
+#[test]
+fn what_is_needed_again_when_the_grace_time_is_over_stays() {
+    let mut f = Fixture::new(quick_gc());
+    let root = names::root(1, f.db.store.shared().published_slot());
+    let live = f.keys(names::FILE_DIR);
+    let proposed = [live.clone(), vec![root.clone(), names::epoch(1), "backup.tar".to_owned()]].concat();
+    f.put("backup.tar", "x");
+    f.put("sst/00/00000000000000000001-99.sst", "stray");
+    f.db.store.shared().inbox.propose(proposed);
+    f.db.store.shared().inbox.propose(["sst/00/00000000000000000001-99.sst".to_owned()]);
+    f.until("the stray is deleted", |f| !f.keys(names::FILE_DIR).iter().any(|key| key.contains("-99")));
+    f.until("worked off", |f| f.keys(names::TOMB_DIR).is_empty());
+    for key in live.iter().chain([&root, &names::epoch(1), &"backup.tar".to_owned()]) {
+        assert!(f.keys("").contains(key), "{key} was deleted");
+    }
+    f.work(1);
+    crash(f.db);
+}
+
+#[test]
+fn a_pin_of_any_kind_holds_everything_until_it_is_gone() {
+    let mut f = Fixture::new(searching());
+    f.put("pin/x", "");
+    f.put("sst/00/00000000000000000001-99.sst", "stray");
+    let before = f.keys(names::FILE_DIR).len();
+    f.work(3);
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(f.keys(names::FILE_DIR).len() >= before + 3, "something was deleted");
+    block(f.bucket.delete("pin/x")).unwrap();
+    f.until("all is deleted", |f| f.superfluous_files() == 0);
+    crash(f.db);
+}
+
+/// Late uploads, pieces of a MANIFEST that no root names, and roots whose tomb was lost.
+#[test]
+fn strays_are_found_while_the_server_runs() {
+    let mut f = Fixture::new(searching());
+    for round in 0..8 {
+        let position = f.db.commit(&mut f.model, 0b11, round, round);
+        f.db.store.wait_shipped(position, WAIT).unwrap();
+        f.work(1);
+    }
+    f.until("swept", |f| f.superfluous_files() == 0 && f.keys(names::TOMB_DIR).is_empty());
+    let strays = [
+        "sst/00/00000000000000000001-99.sst".to_owned(),
+        names::manifest_chunk(1, names::ManifestCopy { number: 1, copy: 0 }, 77),
+        names::root(1, 1),
+        names::wal_chunk(1, 0),
+        names::merged_chunks(1, 0, 1),
+    ];
+    for key in &strays {
+        f.put(key, "stray");
+    }
+    f.work(1);
+    for key in &strays {
+        f.until(key, |f| !f.keys("").contains(key));
+    }
+    crash(f.db);
+}
+
+#[test]
+fn tombs_of_former_owners_are_worked_off_whatever_stands_in_them() {
+    let f = Fixture::new(GcTuning { grace: WAIT, ..quick_gc() });
+    let needed = names::root(1, 0);
+    f.put("sst/00/00000000000000000001-98.sst", "old");
+    f.put(&names::tomb(1, 1000), "abcdefghijklmnop\nsst/00/00000000000000000001-98.sst");
+    f.put(&names::tomb(1, 1001), &format!("abcdefghijklmnop\n{needed}"));
+    f.put(&names::tomb(1, 1002), "\u{1}");
+    let Fixture { db, model, bucket, store, dir } = f;
+    crash(db);
+    let f = Fixture::over(bucket, store, dir, model, quick_gc());
+    f.until("worked off", |f| f.keys(names::TOMB_DIR).is_empty());
+    assert!(f.keys("").contains(&needed));
+    assert!(!f.keys("").contains(&"sst/00/00000000000000000001-98.sst".to_owned()));
+    crash(f.db);
+}
+
+#[test]
+fn a_fenced_owner_deletes_nothing() {
+    let mut f = Fixture::new(GcTuning { grace: Duration::from_millis(300), ..quick_gc() });
+    f.work(3);
+    f.until("tombs", |f| !f.keys(names::TOMB_DIR).is_empty());
+    let other = scratch();
+    let slow = Tuning { gc: GcTuning { grace: WAIT, ..quick_gc() }, ..quick() };
+    let heir = open_store(&config(other.path(), "heir:1", Durability::Sync), &f.bucket, slow).unwrap();
+    let before = f.keys(names::FILE_DIR);
+    f.until("fenced", |f| matches!(f.db.store.may_write(), Err(StoreError::Fenced(_))));
+    std::thread::sleep(Duration::from_millis(400));
+    let after = f.keys(names::FILE_DIR);
+    assert!(before.iter().all(|key| after.contains(key)), "{before:?} {after:?}");
+    heir.kill();
+    crash(f.db);
+}
+
+#[test]
+fn a_bucket_that_refuses_deletions_gets_few_of_them_and_is_told() {
+    let retry = Duration::from_millis(60);
+    let gc = GcTuning { retry_min: retry, retry_max: retry, ..quick_gc() };
+    let mut f = Fixture::new(gc);
+    f.until("swept", |f| f.superfluous_files() == 0 && f.keys(names::TOMB_DIR).is_empty());
+    f.store.refuse_deletes(true);
+    f.work(20);
+    f.until("told", |f| f.db.store.stats().trim_disabled);
+    let before = f.db.store.stats().requests_delete;
+    let start = Instant::now();
+    std::thread::sleep(5 * retry);
+    let rests = (start.elapsed().as_millis() / retry.as_millis()) as u64 + 1;
+    let sent = f.db.store.stats().requests_delete - before;
+    assert!((1..=8 * rests).contains(&sent), "{sent} deletions in {rests} rests");
+    f.store.refuse_deletes(false);
+    f.until("deleted", |f| f.superfluous_files() == 0);
+    assert!(!f.db.store.stats().trim_disabled);
+    crash(f.db);
+}
+
+/// A search follows what was published, twice, and then there is none.
+#[test]
+fn an_idle_collector_sends_no_request() {
+    let mut f = Fixture::new(searching());
+    f.work(3);
+    f.until("swept", |f| f.superfluous_files() == 0 && f.keys(names::TOMB_DIR).is_empty());
+    std::thread::sleep(Duration::from_millis(200));
+    let lists = f.db.store.stats().requests_list;
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(f.db.store.stats().requests_list, lists, "an idle collector lists");
+    crash(f.db);
+}

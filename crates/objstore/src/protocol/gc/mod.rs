@@ -1,0 +1,115 @@
+//! The collector: the one place that decides what may leave the bucket, and the one task that deletes it.
+//!
+//! ```text
+//! a new root makes objects superfluous (history.rs) · RocksDB gives table files up (files/) · a search of the bucket finds
+//! objects that nothing names (collector.rs): late uploads, lost tombs, what former owners left
+//!     gather, write tomb/<E>/<n>: a list of keys (tombs.rs)
+//!     wait for the grace time
+//!     am I fenced? does a pin hold? what is needed now? (keep.rs)
+//!     delete what is still not needed, at a rate of its own; delete the tomb
+//! ```
+//!
+//! C1: a key is proposed only after a root that does not need it is in the bucket (G3, G4). So even a fenced owner that is
+//!     late deletes nothing that its successor reads: the successor starts from that root or a later one.
+//! C2: a tomb only proposes. The keep-set decides when the grace time is over: what is needed again by then stays.
+//! C3: epoch claims, claim roots, fences, and what has no name of the protocol are never deleted.
+//! C4: any error before a batch, also of the look for fences and pins, deletes nothing.
+//! C5: a file of a former epoch can only leave the map, never come back; so the map of this epoch's first root decides
+//!     about all files of former epochs.
+//! C6: nothing of former epochs is deleted until RocksDB is open and has come to the end of the bucket's WAL.
+//!
+//! What the collector forgets, because it crashed or has too much to remember, the next search finds.
+
+mod collector;
+mod history;
+mod keep;
+mod tombs;
+
+pub(crate) use collector::run;
+pub(crate) use history::RootHistory;
+pub(crate) use keep::{Needs, Use};
+
+use parking_lot::Mutex;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Keys that the collector remembers, about 10 MB; more than these are left to the next search.
+const KEYS_MAX: usize = 100_000;
+
+/// Intervals and rates of the collector; tests shorten them.
+#[derive(Debug, Clone)]
+pub(crate) struct GcTuning {
+    /// Keys wait this long to get one tomb together.
+    pub(crate) gather: Duration,
+    /// Between the tomb and the deletion: what a root of this time needed is still there. Twice the longest request.
+    pub(crate) grace: Duration,
+    /// Between two looks whether a pin still holds: with an idle owner's other requests 19 in 10 minutes.
+    pub(crate) hold_interval: Duration,
+    /// From one search of the bucket to the next, if anything was published since, and a minute more for each page.
+    pub(crate) search_interval: Duration,
+    /// A busy server makes at most some hundred objects superfluous per second; S3 allows 3500 such requests.
+    pub(crate) deletes_per_second: u32,
+    /// Waits after failed requests.
+    pub(crate) retry_min: Duration,
+    pub(crate) retry_max: Duration,
+}
+
+impl Default for GcTuning {
+    fn default() -> Self {
+        Self {
+            gather: Duration::from_secs(10),
+            grace: Duration::from_secs(60),
+            hold_interval: Duration::from_secs(150),
+            search_interval: Duration::from_secs(3600),
+            deletes_per_second: 500,
+            retry_min: Duration::from_secs(10),
+            retry_max: Duration::from_secs(600),
+        }
+    }
+}
+
+/// What the publisher tells the collector.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    state: Mutex<InboxState>,
+    /// There is something to do, or the database is closing.
+    pub(crate) wake: Notify,
+}
+
+#[derive(Default)]
+struct InboxState {
+    keys: Vec<String>,
+    needs: Option<Needs>,
+}
+
+impl Inbox {
+    /// Proposes objects that no published root needs.
+    pub(crate) fn propose(&self, keys: impl IntoIterator<Item = String>) {
+        let mut state = self.state.lock();
+        let room = KEYS_MAX.saturating_sub(state.keys.len());
+        state.keys.extend(keys.into_iter().take(room));
+        if !state.keys.is_empty() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// A root is in the bucket, and needs this.
+    pub(crate) fn root_published(&self, needs: Needs, superfluous: Vec<String>) {
+        self.state.lock().needs = Some(needs);
+        self.propose(superfluous);
+        self.wake.notify_one();
+    }
+
+    /// What the newest root of this epoch needs; None before the first.
+    fn needs(&self) -> Option<Needs> {
+        self.state.lock().needs.clone()
+    }
+
+    fn has_keys(&self) -> bool {
+        !self.state.lock().keys.is_empty()
+    }
+
+    fn take_keys(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().keys)
+    }
+}
