@@ -42,6 +42,15 @@ class PreparedTest : public ::testing::Test {
     return transaction;
   }
 
+  std::unique_ptr<Transaction> prepared_with_counter(const std::string &name) {
+    auto transaction = manager->begin(&user);
+    EXPECT_TRUE(lock(transaction.get(), "row of " + name).ok());
+    EXPECT_TRUE(transaction->put(main, "row of " + name, name).ok());
+    EXPECT_TRUE(transaction->put(database->catalog_family(), "counter", name).ok());
+    EXPECT_TRUE(transaction->prepare(name, true).ok());
+    return transaction;
+  }
+
   Status lock(Transaction *transaction, std::string_view key) {
     return manager->locks()->lock(transaction->lock_owner(), {main->id(), key}, kX, LockWait{0}, nullptr);
   }
@@ -269,6 +278,23 @@ TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
   open();
   EXPECT_TRUE(manager->prepared_xids().empty());
   EXPECT_EQ(committed("a"), "2");
+}
+
+// AUTO_INCREMENT counters are written by each transaction, without a lock.
+TEST_F(PreparedTest, TwoThatWriteTheSameCounterAreBothRecovered) {
+  open();
+  for (const std::string name : {"x", "y"}) {
+    auto transaction = prepared_with_counter(name);
+    manager->detach_prepared(std::move(transaction));
+  }
+  close();
+  open();
+  EXPECT_EQ(manager->prepared_xids(), (std::vector<std::string>{"x", "y"}));
+  EXPECT_TRUE(is_locked("row of x"));
+  for (const std::string name : {"x", "y"}) {
+    ASSERT_TRUE(manager->take_prepared(name)->commit_prepared(true).ok());
+    EXPECT_EQ(committed("row of " + name), name);
+  }
 }
 
 TEST_F(PreparedTest, RecoveredAfterACrash) {

@@ -9,11 +9,12 @@ namespace atoll::txn {
 
 namespace {
 
-// Locks every key that a recovered batch writes. RocksDB's column family ids are lsm's family ids.
+// Locks every row that a recovered batch writes. RocksDB's column family ids are lsm's family ids. What
+// stands in the catalog's family, counters, is written without locks.
 class KeyLocker final : public PreparedBatchReader {
  public:
-  KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents)
-      : table_(table), owner_(owner), extents_(extents) {}
+  KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents, uint32_t catalog_family)
+      : table_(table), owner_(owner), extents_(extents), catalog_family_(catalog_family) {}
   const Status &status() const { return status_; }
 
   rocksdb::Status PutCF(uint32_t family, const rocksdb::Slice &key, const rocksdb::Slice &) override {
@@ -26,6 +27,7 @@ class KeyLocker final : public PreparedBatchReader {
 
  private:
   rocksdb::Status lock(uint32_t family, const rocksdb::Slice &key) {
+    if (family == catalog_family_) return {};
     const LockKey lock_key{family, {key.data(), key.size()}};
     extents_->add(family, lock_key.key);
     if (table_->holds(owner_, lock_key, LockMode::kExclusive)) return {};
@@ -36,6 +38,7 @@ class KeyLocker final : public PreparedBatchReader {
   LockTable *table_;
   LockOwner *owner_;
   WriteExtents *extents_;
+  const uint32_t catalog_family_;
   Status status_;
 };
 
@@ -43,7 +46,7 @@ class KeyLocker final : public PreparedBatchReader {
 
 Status TransactionImpl::take_recovered_locks() {
   extents_ = std::make_unique<WriteExtents>();
-  KeyLocker locker(manager_->locks(), &owner_, extents_.get());
+  KeyLocker locker(manager_->locks(), &owner_, extents_.get(), manager_->database()->catalog_family()->id());
   const rocksdb::Status status = two_phase_->GetWriteBatch()->GetWriteBatch()->Iterate(&locker);
   if (!locker.status().ok()) {
     return Status(Code::kCorruption, "two prepared transactions write the same row; one is '" + xid_ + "'");

@@ -222,6 +222,7 @@ Status TransactionImpl::take_spilled(const std::string &name) {
       "from there");
   for (const auto &run : *spill_->runs()) {
     for (const SpilledRun::Part &part : run->parts()) {
+      if (part.family == manager_->database()->catalog_family()) continue;  // counters: see KeyLocker
       const auto cursor = part.file->cursor();
       for (cursor->to_first(); cursor->valid(); cursor->next()) {
         extents_->add(part.family->id(), cursor->key());
