@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "catalog/catalog_impl.h"
+#include "lsm/commit_mark.h"
 
 namespace atoll::catalog {
 namespace {
@@ -86,6 +87,8 @@ Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *vis
   options.sync = sync;
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;  // the catalog's own mutex orders its writers
+  // A batch that cannot take the mark cannot be written either.
+  (void)lsm::put_mark(batch, lsm::CommitMark());
   const std::shared_lock gate(*database->commit_gate());
   rocksdb::TransactionDB *db = database->db(lsm::Side::kMain);
   const Status status = lsm::from_rocksdb(db->Write(options, plain, batch)).with("writing the catalog");

@@ -102,11 +102,13 @@ Status Session::prepare(const std::string &xid) {
   has_statement_savepoint_ = false;
   ATOLL_RETURN_IF_ERROR(write_auto_increments());
   two_phase_.begin();
+  before_prepare_ = BinlogWrite::of(thd_);
   return transaction_->prepare(xid, plugin::flush_at_commit());
 }
 
 void Session::commit_ordered() {
   if (!transaction_ || !transaction_->is_prepared()) return;
+  transaction_->set_mark(mark_of_prepared(thd_, before_prepare_));
   ordered_outcome_ = transaction_->commit_prepared(false);
   committed_in_order_ = true;
 }
@@ -115,7 +117,11 @@ Status Session::commit(bool sync_later, Left *left) {
   if (!transaction_) return Status::Ok();
   if (committed_in_order_) return finish(ordered_outcome_, left);
   const bool sync = plugin::flush_at_commit();
-  if (transaction_->is_prepared()) return finish(transaction_->commit_prepared(sync), left);
+  if (transaction_->is_prepared()) {
+    transaction_->set_mark(mark_of_prepared(thd_, before_prepare_));
+    return finish(transaction_->commit_prepared(sync), left);
+  }
+  transaction_->set_mark(mark_of_unlogged(thd_));
   Status status = write_auto_increments();
   left->sync = sync && sync_later && transaction_->has_writes(lsm::Side::kMain);
   if (status.ok()) status = transaction_->commit(sync && !left->sync);

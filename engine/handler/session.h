@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/work.h"
+#include "handler/commit_mark.h"
 #include "handler/commit_order.h"
 #include "txn/transaction.h"
 
@@ -101,6 +102,7 @@ class Session {
   bool committed_in_order_ = false;
   Status ordered_outcome_;
   TwoPhaseCommit two_phase_;
+  BinlogWrite before_prepare_;
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<OnlineBuild>> online_builds_;
 };

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "handler/commit_mark.h"
 #include "handler/commit_order.h"
 #include "handler/coordinator_log.h"
 #include "handler/error_map.h"
@@ -214,6 +215,7 @@ int finish_by_xid(XID *xid, bool commit_it) {
   if (plugin::instance() == nullptr) return kXaResourceManagerError;
   auto transaction = plugin::instance()->transactions->take_prepared(xid_bytes(*xid));
   if (!transaction) return kXaUnknownXid;
+  transaction->set_mark(mark_by_xid(current_thd));
   Status status =
       commit_it ? transaction->commit_prepared(plugin::flush_at_commit()) : transaction->rollback_prepared();
   if (status.ok() && commit_it) status = after_commit_by_xid(transaction->commit_position());

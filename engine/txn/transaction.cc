@@ -248,6 +248,7 @@ rocksdb::Status TransactionImpl::fill_batch(lsm::Side side, rocksdb::WriteBatch 
 Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteBatch batch(writes_->batch_bytes(side));
   rocksdb::Status status = fill_batch(side, &batch);
+  if (status.ok() && side == lsm::Side::kMain) status = lsm::put_mark(&batch, mark_);
   // RocksDB is about to make a copy in its memtables: do not hold a third one of many writes.
   if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   rocksdb::WriteOptions options;
@@ -323,6 +324,7 @@ void TransactionImpl::finish() {
   two_phase_.reset();
   prepared_.store(false, std::memory_order_relaxed);
   xid_.clear();
+  mark_ = {};
   ingestion_.reset();
   if (spill_ != nullptr) spill_->set_keep(false);
   spill_.reset();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "lsm/commit_mark.h"
 #include "lsm/database.h"
 #include "txn/cursor.h"
 #include "txn/lock_table.h"
@@ -108,6 +109,10 @@ class Transaction {
   virtual void release_savepoint(size_t number) = 0;        // it and later ones; writes stay
   virtual void forget_savepoint(size_t number) = 0;         // it alone; later ones keep their numbers
   // Locks taken are kept over a savepoint rollback, as InnoDB keeps them.
+
+  // What the log says about this transaction's commit besides its time; of the last call before the commit.
+  // Without one: only the time. Forgotten when the transaction ends.
+  virtual void set_mark(const lsm::CommitMark &mark) = 0;
 
   // End. Locks are released after the commit is visible. `sync`: WAL fsync before return. After commit()
   // or rollback(), with any result, the object is as good as new: no writes, savepoints, snapshot, locks.

@@ -89,6 +89,7 @@ class TransactionImpl final : public Transaction {
   void release_savepoint(size_t number) override;
   void forget_savepoint(size_t number) override;
 
+  void set_mark(const lsm::CommitMark &mark) override { mark_ = mark; }
   Status commit(bool sync) override;
   void rollback() override;
 
@@ -144,6 +145,7 @@ class TransactionImpl final : public Transaction {
   Status prepare_ingestion(bool with_marker);
   Status commit_ingestion();
   Status commit_prepared_main(bool sync);
+  Status end_prepared_section();
   Status write_spilled_temp();
   Status visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit);
 
@@ -170,6 +172,7 @@ class TransactionImpl final : public Transaction {
   Status lost_;                                  // a recovered one whose files are gone
   std::vector<uint32_t> written_families_;       // those of main, counted in FamilyActivity
   std::unique_ptr<rocksdb::Transaction> two_phase_;
+  lsm::CommitMark mark_;
   std::string xid_;
   std::atomic<bool> prepared_{false};
   std::atomic<uint64_t> writes_shown_{0};

@@ -168,9 +168,12 @@ Status TransactionImpl::commit_spilled(bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync;
   rocksdb::DB *const main = db(lsm::Side::kMain);
-  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  rocksdb::WriteBatch batch;
   // The transaction is committed; RocksDB reports a WAL that cannot be written by itself.
-  (void)main->Delete(options, main->DefaultColumnFamily(), marker_key(spill_->name()));
+  (void)batch.Delete(main->DefaultColumnFamily(), marker_key(spill_->name()));
+  (void)lsm::put_mark(&batch, mark_);
+  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  (void)main->Write(options, &batch);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
 }
@@ -185,13 +188,22 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
   return Status::Ok();
 }
 
+// What stands in this batch goes to the log in front of the commit marker. A commit that failed has left its
+// own there.
+Status TransactionImpl::end_prepared_section() {
+  rocksdb::WriteBatch *record = two_phase_->GetCommitTimeWriteBatch();
+  record->Clear();
+  ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(lsm::put_mark(record, mark_)));
+  return lsm::from_rocksdb(two_phase_->Commit());
+}
+
 Status TransactionImpl::commit_prepared_main(bool sync) {
   two_phase_->GetWriteOptions()->sync = sync;
   // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
     const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
-    ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(two_phase_->Commit()));
+    ATOLL_RETURN_IF_ERROR(end_prepared_section());
     commit_position_ = manager_->wal_position();
     return Status::Ok();
   }
@@ -200,7 +212,7 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
   // From here on it is committed: should the record fail, the marker tells the next start.
-  (void)two_phase_->Commit();
+  (void)end_prepared_section();
   commit_position_ = manager_->wal_position();
   return Status::Ok();
 }
@@ -247,7 +259,12 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
     std::string marker;
     const rocksdb::Status found =
         main->Get(rocksdb::ReadOptions(), main->DefaultColumnFamily(), marker_key(name), &marker);
-    if (found.ok()) return lsm::from_rocksdb(prepared->Commit()).with("ending a committed transaction");
+    if (found.ok()) {
+      lsm::CommitMark mark;
+      mark.is_recovered = true;
+      (void)lsm::put_mark(prepared->GetCommitTimeWriteBatch(), mark);
+      return lsm::from_rocksdb(prepared->Commit()).with("ending a committed transaction");
+    }
     if (!found.IsNotFound()) return lsm::from_rocksdb(found);
     spilled->push_back(name);
     uint64_t number = 0;

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use objstore::certify::{CertifyOptions, Fitness};
 use objstore::protocol::{FsckOptions, Inspector, Unneeded, VerifyReport};
 use objstore::{Bucket, StoreConfig, StoreError, client};
-use output::{Printer, Table, age, size};
+use output::{Printer, Table, age, size, utc};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +73,11 @@ enum Command {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
     },
+    /// Lists the commits in the log behind the newest root, in order: when, GTID, position in the binary log.
+    Commits {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+    },
     /// Checks that the bucket holds everything a restore of the newest root needs.
     Verify {
         /// file:///absolute/path or s3://bucket/prefix
@@ -114,6 +119,7 @@ impl Command {
             Self::Status { url }
             | Self::Ls { url, .. }
             | Self::Roots { url }
+            | Self::Commits { url }
             | Self::Verify { url, .. }
             | Self::Fsck { url, .. }
             | Self::Doctor { url }
@@ -173,6 +179,7 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         Command::Ls { objects: false, .. } => files(printer, inspector).await,
         Command::Ls { objects: true, .. } => objects(printer, inspector).await,
         Command::Roots { .. } => roots(printer, inspector).await,
+        Command::Commits { .. } => commits(printer, inspector).await,
         Command::Verify { deep, .. } => verify(printer, inspector, *deep).await,
         Command::Fsck { deep, grace_hours, .. } => {
             let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
@@ -288,6 +295,20 @@ async fn roots(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreEr
         ]);
     }
     printer.table_or_json(&table, &roots);
+    Ok(true)
+}
+
+async fn commits(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let commits = inspector.commits().await?;
+    let mut table = Table::new(&["time (UTC)", "GTID", ">binlog", ">offset", "note"]);
+    for commit in &commits {
+        let (file, offset) =
+            commit.binlog.map(|at| (format!("{:06}", at.file), at.offset.to_string())).unwrap_or_default();
+        let gtid = commit.gtid.map(|gtid| gtid.to_string()).unwrap_or_default();
+        let note = if commit.is_recovered { "decided at the next start" } else { "" };
+        table.row(&[utc(commit.time_us), gtid, file, offset, note.to_owned()]);
+    }
+    printer.table_or_json(&table, &commits);
     Ok(true)
 }
 

@@ -8,6 +8,7 @@ use super::home::Home;
 use super::identity;
 use super::image::{self, Image};
 use super::local::damaged_object;
+use super::marks::{Commit, CommitReader};
 use super::names;
 use super::records::{EpochClaim, RootId, RootSlot};
 use super::slots::{read_record, read_root_slot};
@@ -204,6 +205,23 @@ impl Inspector {
             }
         }
         Ok(roots)
+    }
+
+    /// The commits that a restore of the newest root would replay from the log, in order. Older ones are in its table files.
+    ///
+    /// Requests: those of a restore for the log.
+    pub async fn commits(&self) -> Result<Vec<Commit>> {
+        let mut commits = Vec::new();
+        let Some((image, wal_end)) = self.newest_image().await? else { return Ok(commits) };
+        let mut reader = CommitReader::new();
+        image::read_wal(&self.bucket, &image.root, wal_end, |chunk| {
+            if chunk.log >= image.root.wal_min {
+                commits.extend(reader.read(chunk.log, &chunk.bytes)?);
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(commits)
     }
 
     /// Checks that everything a restore of the newest root needs is there; `deep` also reads and checks every table

@@ -28,6 +28,7 @@ mod inspect;
 mod lag;
 mod local;
 mod local_wal;
+mod marks;
 mod merger;
 mod names;
 mod open;
@@ -48,6 +49,7 @@ pub use fsck::{FsckOptions, FsckReport, Unneeded};
 pub use inspect::{
     DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
 };
+pub use marks::{BinlogPosition, Commit, CommitReader, Gtid};
 pub use opener::Opener;
 pub use store::{Store, StoreStats};
 

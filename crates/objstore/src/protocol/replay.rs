@@ -1,4 +1,5 @@
-//! How far RocksDB's replay must come: the sequence number at which the last record of the bucket's WAL starts.
+//! RocksDB's WAL as a stream of records, and how far its replay must come: the sequence number at which the last record
+//! of the bucket's WAL starts.
 //!
 //! A WAL is made of blocks of 32 KiB. A block holds fragments: checksum (4 bytes, masked CRC-32C of the rest without the
 //! length), length (2), type (1), content; fewer than seven bytes at its end are unused. The first fragment of a record
@@ -12,9 +13,9 @@ const BLOCK_BYTES: u64 = 32 << 10;
 const HEADER_BYTES: usize = 7;
 const CHECKSUM_MASK: u32 = 0xa282_ead8;
 
-/// Reads WALs in the order of the stream, in pieces of any size.
+/// Takes WALs apart, in the order of the stream, in pieces of any size.
 #[derive(Debug, Default)]
-pub(crate) struct ReplayEnd {
+pub(crate) struct WalReader {
     log: u64,
     /// Bytes of the WAL in front of `rest`.
     position: u64,
@@ -22,23 +23,29 @@ pub(crate) struct ReplayEnd {
     rest: Vec<u8>,
     /// A fragment was damaged; RocksDB reads nothing behind it in this WAL.
     is_damaged: bool,
-    last_start: Option<u64>,
+}
+
+/// One fragment of a record.
+pub(crate) struct Part<'a> {
+    pub(crate) begins_record: bool,
+    pub(crate) ends_record: bool,
+    pub(crate) content: &'a [u8],
 }
 
 /// What stands at the beginning of the bytes that are left.
-enum Fragment {
-    /// Of so many bytes; with the sequence number when a record starts in it.
-    Whole(usize, Option<u64>),
+enum Fragment<'a> {
+    /// Of so many bytes; without a part when it belongs to no record.
+    Whole(usize, Option<Part<'a>>),
     /// More bytes are needed.
     Partial,
     Damaged,
 }
 
-impl ReplayEnd {
-    /// Takes the next bytes of WAL `log`.
-    pub(crate) fn read(&mut self, log: u64, bytes: &[u8]) {
+impl WalReader {
+    /// Takes the next bytes of WAL `log` and gives the parts of records that are whole now to `each`.
+    pub(crate) fn read(&mut self, log: u64, bytes: &[u8], mut each: impl FnMut(&Part<'_>)) {
         if log != self.log {
-            *self = Self { log, last_start: self.last_start, ..Self::default() };
+            *self = Self { log, ..Self::default() };
         }
         if self.is_damaged {
             return;
@@ -47,9 +54,11 @@ impl ReplayEnd {
         let mut used = 0;
         loop {
             match fragment(&self.rest[used..], self.position + used as u64) {
-                Fragment::Whole(length, sequence) => {
+                Fragment::Whole(length, part) => {
                     used += length;
-                    self.last_start = sequence.or(self.last_start);
+                    if let Some(part) = part {
+                        each(&part);
+                    }
                 }
                 Fragment::Partial => break,
                 Fragment::Damaged => {
@@ -61,6 +70,24 @@ impl ReplayEnd {
         self.rest.drain(..used);
         self.position += used as u64;
     }
+}
+
+/// Finds the last record of WALs.
+#[derive(Debug, Default)]
+pub(crate) struct ReplayEnd {
+    wal: WalReader,
+    last_start: Option<u64>,
+}
+
+impl ReplayEnd {
+    /// Takes the next bytes of WAL `log`.
+    pub(crate) fn read(&mut self, log: u64, bytes: &[u8]) {
+        self.wal.read(log, bytes, |part| {
+            if let Some(sequence) = part.content.first_chunk().filter(|_| part.begins_record) {
+                self.last_start = Some(u64::from_le_bytes(*sequence));
+            }
+        });
+    }
 
     /// The sequence number at which the last record starts; None without any. RocksDB has replayed everything in front of
     /// that record when its own last number is at least one less.
@@ -70,7 +97,7 @@ impl ReplayEnd {
 }
 
 /// The fragment at byte `position` of a WAL.
-fn fragment(bytes: &[u8], position: u64) -> Fragment {
+fn fragment(bytes: &[u8], position: u64) -> Fragment<'_> {
     let block_left = (BLOCK_BYTES - position % BLOCK_BYTES) as usize;
     let skip_block =
         || if bytes.len() < block_left { Fragment::Partial } else { Fragment::Whole(block_left, None) };
@@ -90,18 +117,20 @@ fn fragment(bytes: &[u8], position: u64) -> Fragment {
         return Fragment::Damaged;
     }
     let Some(content) = content.get(..length) else { return Fragment::Partial };
-    let starts_record = match kind {
-        // A whole record, and the first fragment of one.
-        1 | 2 => true,
-        // Other fragments, and what RocksDB notes about the WAL itself.
-        3 | 4 | 9 | 10 | 130 => false,
+    let part = |begins_record, ends_record| Some(Part { begins_record, ends_record, content });
+    let part = match kind {
+        1 => part(true, true),
+        2 => part(true, false),
+        3 => part(false, false),
+        4 => part(false, true),
+        // What RocksDB notes about the WAL itself.
+        9 | 10 | 130 => None,
         _ => return Fragment::Damaged,
     };
     if u32::from_le_bytes([c0, c1, c2, c3]) != masked(crc32c(&bytes[HEADER_BYTES - 1..end])) {
         return Fragment::Damaged;
     }
-    let sequence = content.first_chunk().filter(|_| starts_record).map(|first| u64::from_le_bytes(*first));
-    Fragment::Whole(end, sequence)
+    Fragment::Whole(end, part)
 }
 
 /// RocksDB stores checksums so, because a checksum of bytes that contain checksums is weak.
@@ -126,28 +155,34 @@ pub(crate) fn wal_of(records: &[(u64, usize)]) -> Vec<u8> {
     for (sequence, size) in records {
         let mut content = sequence.to_le_bytes().to_vec();
         content.resize(*size, 0xab);
-        let (mut left, mut is_first) = (&content[..], true);
-        while is_first || !left.is_empty() {
-            let block_left = BLOCK_BYTES as usize - wal.len() % BLOCK_BYTES as usize;
-            if block_left < HEADER_BYTES {
-                wal.resize(wal.len() + block_left, 0);
-                continue;
-            }
-            let (part, rest) = left.split_at(left.len().min(block_left - HEADER_BYTES));
-            let kind = match (is_first, rest.is_empty()) {
-                (true, true) => 1,
-                (true, false) => 2,
-                (false, false) => 3,
-                (false, true) => 4,
-            };
-            let checked = [&[kind], part].concat();
-            wal.extend_from_slice(&masked(crc32c(&checked)).to_le_bytes());
-            wal.extend_from_slice(&(part.len() as u16).to_le_bytes());
-            wal.extend_from_slice(&checked);
-            (left, is_first) = (rest, false);
-        }
+        append_record(&mut wal, &content);
     }
     wal
+}
+
+/// Adds a record to a WAL.
+#[cfg(test)]
+pub(crate) fn append_record(wal: &mut Vec<u8>, content: &[u8]) {
+    let (mut left, mut is_first) = (content, true);
+    while is_first || !left.is_empty() {
+        let block_left = BLOCK_BYTES as usize - wal.len() % BLOCK_BYTES as usize;
+        if block_left < HEADER_BYTES {
+            wal.resize(wal.len() + block_left, 0);
+            continue;
+        }
+        let (part, rest) = left.split_at(left.len().min(block_left - HEADER_BYTES));
+        let kind = match (is_first, rest.is_empty()) {
+            (true, true) => 1,
+            (true, false) => 2,
+            (false, false) => 3,
+            (false, true) => 4,
+        };
+        let checked = [&[kind], part].concat();
+        wal.extend_from_slice(&masked(crc32c(&checked)).to_le_bytes());
+        wal.extend_from_slice(&(part.len() as u16).to_le_bytes());
+        wal.extend_from_slice(&checked);
+        (left, is_first) = (rest, false);
+    }
 }
 
 #[cfg(test)]

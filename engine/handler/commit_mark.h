@@ -1,0 +1,34 @@
+// What the server knows of a commit that its record in the log shall say (lsm/commit_mark.h).
+#pragma once
+
+#include "lsm/commit_mark.h"
+
+class THD;
+
+namespace atoll::handler {
+
+// What a connection wrote to the binary log last.
+struct BinlogWrite {
+  lsm::Gtid gtid;
+  lsm::BinlogPosition end;  // zeros: the server forgot it, which it does once the transaction is over
+  bool operator==(const BinlogWrite &) const = default;
+  // Requires: the thread of `thd`, or the one that calls commit_ordered() for it.
+  static BinlogWrite of(THD *thd);
+};
+
+// The mark of a commit whose events are what `thd` wrote to the binary log last; its GTID, and the position
+// where the server still knows it.
+lsm::CommitMark mark_of_binlogged(const BinlogWrite &write);
+
+// The mark of a commit that `thd` does not write to the binary log. A replica has the GTID from its relay
+// log.
+lsm::CommitMark mark_of_unlogged(THD *thd);
+
+// The mark of a two-phase commit; `before`: what it was at its prepare, in front of its own events.
+lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before);
+
+// The mark of XA COMMIT by another connection than the one that prepared, or, with thd == nullptr or another
+// statement, of a commit that the server's recovery decides.
+lsm::CommitMark mark_by_xid(THD *thd);
+
+}  // namespace atoll::handler
