@@ -38,6 +38,10 @@ typedef struct {
   const char *access_key; /* "" = environment, profile or role credentials */
   const char *secret_key;
   const char *session_token;
+  const char *ca_file;    /* PEM file of authorities to trust beside the system's; "" = none */
+  const char *addressing; /* "auto", "path" or "virtual"; "" = auto */
+  const char *sse;        /* encryption asked for with uploads: "" = the bucket's own, "AES256", "aws:kms" */
+  const char *sse_kms_key_id; /* "" = the key service's default key */
   const char *local_dir;  /* RocksDB's directory; may be absent: then restored from the bucket */
   const char *cache_dir;  /* part cache */
   const char *server_id;  /* for messages and the liveness hint, e.g. host:port:pid */

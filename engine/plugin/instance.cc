@@ -107,6 +107,10 @@ Status open_store(const Settings &settings, atoll_store **out) {
   config.access_key = settings.access_key.c_str();
   config.secret_key = settings.secret_key.c_str();
   config.session_token = settings.session_token.c_str();
+  config.ca_file = settings.ca_file.c_str();
+  config.addressing = settings.addressing.c_str();
+  config.sse = settings.sse.c_str();
+  config.sse_kms_key_id = settings.sse_kms_key_id.c_str();
   config.local_dir = local_dir.c_str();
   config.cache_dir = cache_dir.c_str();
   config.server_id = server_id.c_str();

@@ -28,7 +28,8 @@ TYPELIB durability_typelib = {array_elements(durability_names) - 1, "", durabili
 const char *compression_names[] = {"none", "lz4", "zstd", "zlib", nullptr};
 TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names, nullptr};
 
-char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value;
+char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
+    *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 unsigned long long cache_size_value, backlog_max_value, block_cache_size_value, lag_max_bytes_value,
     transaction_memory_value;
 unsigned long durability_value, compression_value;
@@ -125,6 +126,22 @@ MYSQL_SYSVAR_STR(s3_secret_key, secret_key_value,
 MYSQL_SYSVAR_STR(s3_session_token, session_token_value,
                  PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
                  "Token of temporary credentials, shown masked", nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_ca_file, ca_file_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "PEM file of certificate authorities that are trusted for https, beside the system's",
+                 nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_addressing, addressing_value,
+                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Where the bucket's name stands in a URL: path (https://host/bucket), virtual "
+                 "(https://bucket.host), auto (virtual with Amazon, path with others)",
+                 nullptr, nullptr, "auto");
+MYSQL_SYSVAR_STR(s3_sse, sse_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Encryption that the provider is asked for with every upload: AES256 (SSE-S3) or aws:kms "
+                 "(SSE-KMS). Default: what the bucket does by itself",
+                 nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_sse_kms_key_id, sse_kms_key_id_value,
+                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+                 "Key for atoll_s3_sse=aws:kms. Default: the key service's default key", nullptr, nullptr,
+                 "");
 MYSQL_SYSVAR_BOOL(
     take_over, take_over_value, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
     "At start, take the bucket from another server that is still running: that one turns read-only. "
@@ -211,6 +228,10 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(s3_access_key),
                                  MYSQL_SYSVAR(s3_secret_key),
                                  MYSQL_SYSVAR(s3_session_token),
+                                 MYSQL_SYSVAR(s3_ca_file),
+                                 MYSQL_SYSVAR(s3_addressing),
+                                 MYSQL_SYSVAR(s3_sse),
+                                 MYSQL_SYSVAR(s3_sse_kms_key_id),
                                  MYSQL_SYSVAR(take_over),
                                  MYSQL_SYSVAR(request_timeout),
                                  MYSQL_SYSVAR(durability),
@@ -268,6 +289,10 @@ Settings take_settings() {
   settings.is_local_bucket = settings.url.starts_with("file://");
   settings.endpoint = text_of(endpoint_value);
   settings.region = text_of(region_value);
+  settings.ca_file = text_of(ca_file_value);
+  settings.addressing = text_of(addressing_value);
+  settings.sse = text_of(sse_value);
+  settings.sse_kms_key_id = text_of(sse_kms_key_id_value);
   settings.access_key = take_secret(&access_key_value);
   settings.secret_key = take_secret(&secret_key_value);
   settings.session_token = take_secret(&session_token_value);

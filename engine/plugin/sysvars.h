@@ -14,6 +14,7 @@ namespace atoll::plugin {
 // The variables as they stood when the plugin was initialised.
 struct Settings {
   std::string url, endpoint, region, access_key, secret_key, session_token;
+  std::string ca_file, addressing, sse, sse_kms_key_id;
   std::string base_dir;          // <datadir>/#atoll: everything Atoll keeps on local disk
   bool is_local_bucket = false;  // file://
   bool take_over = false;

@@ -108,6 +108,28 @@ class S3Client:
     def delete(self, key: str) -> None:
         self._request("DELETE", key)
 
+    def limited(self, policy: str) -> tuple[Credentials, str]:
+        """Returns temporary credentials that may only do what the policy allows, and their session token (MinIO)."""
+        form = {"Action": "AssumeRole", "Version": "2011-06-15", "Policy": policy}
+        body = urllib.parse.urlencode(form).encode()
+        headers = self._sign("POST", "/", "", body, service="sts")
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        connection = http.client.HTTPConnection(self.endpoint, timeout=30)
+        try:
+            connection.request("POST", "/", body=body, headers=headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 300:
+            raise _error_from(answer.status, content)
+        fields = {
+            each.tag.rpartition("}")[2]: each.text or ""
+            for each in xml.etree.ElementTree.fromstring(content).iter()
+        }
+        made = Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], self._credentials.region)
+        return made, fields["SessionToken"]
+
     def total_bytes(self, prefix: str = "") -> int:
         return sum(item.size_bytes for item in self.list(prefix))
 
@@ -142,7 +164,7 @@ class S3Client:
             raise _error_from(answer.status, content)
         return dict(answer.getheaders()), content
 
-    def _sign(self, method: str, path: str, query: str, body: bytes) -> dict[str, str]:
+    def _sign(self, method: str, path: str, query: str, body: bytes, service: str = "s3") -> dict[str, str]:
         """Returns the headers that authenticate the request.
 
         Source: AWS General Reference, "Signature Version 4 signing process".
@@ -155,9 +177,9 @@ class S3Client:
         canonical = "\n".join(
             [method, path, query, *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names, digest]
         )
-        scope = f"{now[:8]}/{region}/s3/aws4_request"
+        scope = f"{now[:8]}/{region}/{service}/aws4_request"
         text = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-        key = _hmac(_hmac(_hmac(_hmac(b"AWS4" + secret.encode(), now[:8]), region), "s3"), "aws4_request")
+        key = _hmac(_hmac(_hmac(_hmac(b"AWS4" + secret.encode(), now[:8]), region), service), "aws4_request")
         signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
         credential = f"{self._credentials.access_key}/{scope}"
         return {

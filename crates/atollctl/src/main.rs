@@ -6,6 +6,7 @@
 mod certify;
 mod doctor;
 mod output;
+mod policy;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -48,6 +49,18 @@ struct Connection {
     /// Token of temporary credentials.
     #[arg(long, global = true, env = "ATOLL_S3_SESSION_TOKEN", default_value = "", hide_env_values = true)]
     session_token: String,
+    /// PEM file of certificate authorities to trust beside the system's.
+    #[arg(long, global = true, env = "ATOLL_S3_CA_FILE", default_value = "")]
+    ca_file: String,
+    /// Where the bucket's name stands in a URL: auto, path or virtual.
+    #[arg(long, global = true, env = "ATOLL_S3_ADDRESSING", default_value = "auto")]
+    addressing: String,
+    /// Encryption asked for with uploads: AES256 or aws:kms. Empty: the bucket's own.
+    #[arg(long, global = true, env = "ATOLL_S3_SSE", default_value = "")]
+    sse: String,
+    /// Key for aws:kms.
+    #[arg(long, global = true, env = "ATOLL_S3_SSE_KMS_KEY_ID", default_value = "")]
+    sse_kms_key_id: String,
     /// Longest time for one request.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 20)]
     request_timeout: u64,
@@ -101,6 +114,9 @@ enum Command {
     Doctor {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
+        /// Print the least policy (AWS IAM) that the access key needs for this URL instead. Makes no request.
+        #[arg(long)]
+        policy: bool,
     },
     /// Proves by about 3,800 requests whether a provider keeps what Atoll builds on: create-only writes under a race,
     /// listings, ranges, uploads in pieces, checksums. Deletes what it writes.
@@ -122,7 +138,7 @@ impl Command {
             | Self::Commits { url }
             | Self::Verify { url, .. }
             | Self::Fsck { url, .. }
-            | Self::Doctor { url }
+            | Self::Doctor { url, .. }
             | Self::Certify { url, .. } => url,
         }
     }
@@ -149,6 +165,10 @@ fn fail(message: &str) -> ExitCode {
 async fn run(cli: &Cli) -> Result<u8, StoreError> {
     let printer = Printer::new(cli.json);
     let is_well = match &cli.command {
+        Command::Doctor { policy: true, .. } => {
+            printer.json(&policy::least(&config(cli)?)?);
+            true
+        }
         Command::Doctor { .. } => doctor::run(&printer, || config(cli)).await,
         Command::Certify { rounds, .. } => {
             let options = CertifyOptions { rounds: *rounds, ..CertifyOptions::default() };
@@ -203,6 +223,10 @@ fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
         access_key: connection.access_key.clone(),
         secret_key: connection.secret_key.clone(),
         session_token: connection.session_token.clone(),
+        ca_file: connection.ca_file.clone(),
+        addressing: connection.addressing.clone(),
+        sse: connection.sse.clone(),
+        sse_kms_key_id: connection.sse_kms_key_id.clone(),
         request_timeout: Duration::from_secs(connection.request_timeout.max(1)),
         ..StoreConfig::default()
     };

@@ -9,6 +9,7 @@ use crate::error::{Result, StoreError};
 use crate::http::{Line, Transport};
 use crate::retry::RetryPolicy;
 use crate::stats::Stats;
+use crate::wire::{Addressing, Encryption};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::HttpConnector;
 use object_store::local::LocalFileSystem;
@@ -81,10 +82,10 @@ fn connect_s3(
     let transport = if is_plain && !config.access_key.is_empty() {
         Transport::plain(connect_timeout)
     } else {
-        Transport::with_tls(connect_timeout)?
+        Transport::with_tls(connect_timeout, &config.ca_file)?
     };
     let transport = transport.over(line);
-    let url = bucket_url(endpoint.as_deref(), region, bucket);
+    let url = Addressing::parse(&config.addressing)?.bucket_url(endpoint.as_deref(), region, bucket)?;
     let options = ClientOptions::new().with_allow_http(is_plain);
     let http = transport.connect(&options).map_err(|e| StoreError::Bug(format!("making a client: {e}")))?;
     let no_retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
@@ -102,6 +103,7 @@ fn connect_s3(
         // With this style the endpoint is the bucket's URL, whatever form that has.
         .with_endpoint(&url)
         .with_virtual_hosted_style_request(true);
+    builder = with_encryption(builder, config)?;
     builder = with_credentials(builder, config)?;
     let store = builder.build().map_err(|e| StoreError::Invalid(format!("opening {}: {e}", config.url)))?;
     let direct = Direct::new(http, Arc::clone(store.credentials()), region, url);
@@ -119,13 +121,18 @@ fn connect_s3(
     }))
 }
 
-/// The URL of a bucket: in the host's name with Amazon, as far as its certificate covers that name, otherwise in the path.
-fn bucket_url(endpoint: Option<&str>, region: &str, bucket: &str) -> String {
-    match endpoint {
-        Some(endpoint) => format!("{endpoint}/{bucket}"),
-        None if bucket.contains('.') => format!("https://s3.{region}.amazonaws.com/{bucket}"),
-        None => format!("https://{bucket}.s3.{region}.amazonaws.com"),
-    }
+/// Asks for the encryption that is configured, with every upload: single ones and the start of those in pieces.
+fn with_encryption(builder: AmazonS3Builder, config: &StoreConfig) -> Result<AmazonS3Builder> {
+    let kind = match Encryption::parse(&config.sse, &config.sse_kms_key_id)? {
+        Encryption::BucketDefault => return Ok(builder),
+        Encryption::Kms(Some(key_id)) => return Ok(builder.with_sse_kms_encryption(key_id)),
+        Encryption::Kms(None) => "aws:kms",
+        Encryption::Store => "AES256",
+    };
+    let setting: AmazonS3ConfigKey = "aws_server_side_encryption"
+        .parse()
+        .map_err(|e| StoreError::Bug(format!("object_store knows no encryption: {e}")))?;
+    Ok(builder.with_config(setting, kind))
 }
 
 /// Explicit keys, else the environment, else web identity, else the profile file, else what the machine's

@@ -148,7 +148,7 @@ impl Failure {
             return ". No credentials were found: set atoll_s3_access_key and atoll_s3_secret_key, AWS_ACCESS_KEY_ID, or a profile in ~/.aws/credentials";
         }
         if ["certificate", "ssl", "tls", "corrupt message"].iter().any(|word| lower.contains(word)) {
-            return ". The TLS handshake failed: install the endpoint's certificate authority on this machine, or write http:// in atoll_s3_endpoint if it speaks plain HTTP";
+            return ". The TLS handshake failed: name the endpoint's certificate authority in atoll_s3_ca_file, or write http:// in atoll_s3_endpoint if it speaks plain HTTP";
         }
         if lower.contains("lookup address")
             || lower.contains("dns error")

@@ -3,7 +3,7 @@
 //! `object_store` brings reqwest, whose way to TLS needs crates that are under Apache-2.0 alone (openssl,
 //! sync_wrapper) or not combinable at all (aws-lc, ring); the plugin is GPL-2.0-only. Everything here is
 //! under MIT, ISC or BSD terms (or a choice of them). Certificates are checked against the system's
-//! authorities; SSL_CERT_FILE and SSL_CERT_DIR replace them. Redirects are not followed: they mean a wrong
+//! authorities, which SSL_CERT_FILE and SSL_CERT_DIR replace, and those of `atoll_s3_ca_file`. Redirects are not followed: they mean a wrong
 //! region, and failure.rs says so. There is no proxy support.
 
 use crate::error::{Result, StoreError};
@@ -21,6 +21,7 @@ use object_store::client::{
 };
 use std::error::Error as StdError;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,10 +56,10 @@ impl Transport {
         Self { connect_timeout, tls: None, line: Line::Clean }
     }
 
-    /// A transport that also speaks TLS.
+    /// A transport that also speaks TLS and trusts the authorities in the PEM file `ca_file` ("": none) beside the system's.
     ///
-    /// Errors: `Invalid` when this CPU is too old for the TLS library.
-    pub(crate) fn with_tls(connect_timeout: Duration) -> Result<Self> {
+    /// Errors: `Invalid` when this CPU is too old for the TLS library, or `ca_file` has no certificates.
+    pub(crate) fn with_tls(connect_timeout: Duration, ca_file: &str) -> Result<Self> {
         if let Some(missing) = missing_cpu_feature() {
             return Err(StoreError::Invalid(format!(
                 "https needs a CPU with {missing}, which this one lacks: use an http:// endpoint on this machine, \
@@ -68,6 +69,13 @@ impl Transport {
         let mut roots = rustls::RootCertStore::empty();
         for certificate in rustls_native_certs::load_native_certs().certs {
             let _ = roots.add(certificate); // One that cannot be parsed cannot vouch for anybody.
+        }
+        for certificate in certificates_of(ca_file)? {
+            roots.add(certificate).map_err(|e| {
+                StoreError::Invalid(format!(
+                    "a certificate in atoll_s3_ca_file {ca_file} cannot be used: {e}"
+                ))
+            })?;
         }
         let provider = Arc::new(rustls_graviola::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -81,6 +89,23 @@ impl Transport {
     /// The same transport over another line.
     pub(crate) fn over(self, line: Line) -> Self {
         Self { line, ..self }
+    }
+}
+
+/// The certificates in a PEM file; none for "".
+fn certificates_of(ca_file: &str) -> Result<Vec<rustls::pki_types::CertificateDer<'static>>> {
+    if ca_file.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = rustls_native_certs::load_certs_from_paths(Some(Path::new(ca_file)), None);
+    match (read.errors.first(), read.certs.is_empty()) {
+        (Some(error), _) => Err(StoreError::Invalid(format!(
+            "reading the certificates of atoll_s3_ca_file {ca_file}: {error}"
+        ))),
+        (None, true) => Err(StoreError::Invalid(format!(
+            "atoll_s3_ca_file {ca_file} holds no certificate: it must be a PEM file of certificate authorities"
+        ))),
+        (None, false) => Ok(read.certs),
     }
 }
 

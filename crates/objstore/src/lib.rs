@@ -34,6 +34,7 @@ pub mod stats;
 mod stuck;
 mod supervisor;
 mod upload;
+mod wire;
 
 pub use bucket::{Bucket, SlotOutcome};
 pub use config::{Durability, StoreConfig};

@@ -292,6 +292,19 @@ async fn https_needs_a_known_authority() {
     let unknown = refused(&server, |c| c.endpoint = endpoint.clone()).await;
     assert!(unknown.to_string().contains("certificate authority"), "{unknown}");
     eprintln!("{unknown}");
+    let unreadable = |file: &str| {
+        let config = StoreConfig { ca_file: file.to_owned(), endpoint: endpoint.clone(), ..server.config() };
+        client::connect(&config, Arc::new(Stats::default())).unwrap_err().to_string()
+    };
+    assert!(
+        unreadable("/nonexistent/ca.crt").contains("atoll_s3_ca_file"),
+        "{}",
+        unreadable("/nonexistent/ca.crt")
+    );
+    assert!(unreadable(&key).contains("holds no certificate"), "{}", unreadable(&key));
+    let config = StoreConfig { ca_file: ca.clone(), endpoint: endpoint.clone(), ..server.config() };
+    let bucket = client::connect(&config, Arc::new(Stats::default())).unwrap();
+    assert!(bucket.list("hint", None).await.unwrap().is_empty(), "a named authority is trusted");
     // The authorities are read from the environment, which a test must not change under other tests.
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "https_child", "--nocapture"])

@@ -1,0 +1,128 @@
+"""Goal:   the settings of the connection reach the wire: encryption is asked for with every upload, wrong values are
+        named; the printed policy is enough, and the least.
+Method: a proxy sees the headers that a server sends to a MinIO with a key; MinIO gives credentials limited to a
+        policy, and certify is run with them, whole and with each permission left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+
+import pytest
+from harness.atollctl import atollctl
+from harness.digest import table_digest
+from harness.objectstores import Minio
+from harness.proxy import Fault, Request
+from harness.tables import create_wide, drained
+
+KIND = "x-amz-server-side-encryption"
+KEY_ID = "x-amz-server-side-encryption-aws-kms-key-id"
+
+
+class MinioWithKey(Minio):
+    """A MinIO that can encrypt: with one key, named `testkey`."""
+
+    def _environment(self) -> dict[str, str]:
+        key = base64.b64encode(os.urandom(32)).decode()
+        return super()._environment() | {"MINIO_KMS_SECRET_KEY": f"testkey:{key}"}
+
+
+def begins_an_object(request: Request) -> bool:
+    """Whether the request decides how an object is stored: a single PUT, or the start of one in pieces."""
+    query = request.target.partition("?")[2]
+    return (request.method == "PUT" and "partNumber" not in query) or (
+        request.method == "POST" and "uploads" in query
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {}),
+        ({"atoll_s3_sse": "AES256"}, {KIND: "AES256"}),
+        (
+            {"atoll_s3_sse": "aws:kms", "atoll_s3_sse_kms_key_id": "testkey"},
+            {KIND: "aws:kms", KEY_ID: "testkey"},
+        ),
+    ],
+)
+def test_encryption_is_asked_for_with_every_upload(lab, settings, expected):
+    store = lab.store(MinioWithKey)
+    proxy = lab.proxy(store)
+    seen: list[Request] = []
+
+    def record(request: Request) -> bool:
+        seen.append(request)
+        return False
+
+    proxy.add(Fault(record))
+    server = lab.s3_server(store, endpoint=proxy.endpoint, atoll_durability="sync", **settings).start()
+    create_wide(server, "wide", 60_000)
+    server.run("ALTER TABLE big.wide ENGINE=ATOLL COMPRESSION=none")  # about 30 MB: more than one piece
+    server.run("INSERT INTO big.wide VALUES (0, 'in the log')")
+    drained(server)
+    digest = table_digest(server, "big", "wide")
+    server.stop()
+    begun = [request for request in seen if begins_an_object(request)]
+    targets = " ".join(request.target for request in begun)
+    assert all(
+        kind in targets for kind in ("/sst/", "uploads", "/root/", "/wal/", "/man/", "/epoch/", "/hint/")
+    )
+    for request in begun:
+        sent = {name: value for name, value in request.headers.items() if name.startswith(KIND)}
+        assert sent == expected, request.target
+    assert atollctl(server, "verify", "--deep").returncode == 0
+    server.wipe()
+    server.initialize().start()
+    assert table_digest(server, "big", "wide") == digest
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [
+        ("atoll_s3_sse", "rot13", "AES256, aws:kms"),
+        ("atoll_s3_sse_kms_key_id", "k", "atoll_s3_sse is not aws:kms"),
+        ("atoll_s3_addressing", "host", "auto, path or virtual"),
+        ("atoll_s3_addressing", "virtual", "use path"),
+        ("atoll_s3_ca_file", "/nonexistent/ca.pem", "/nonexistent/ca.pem"),
+    ],
+)
+def test_a_wrong_setting_is_named(lab, setting, value, named):
+    store = lab.store()
+    settings: dict[str, object] = {setting: value}
+    if setting == "atoll_s3_ca_file":
+        settings["atoll_s3_endpoint"] = f"https://{store.endpoint}"
+    server = lab.s3_server(store, **settings).start()
+    assert named in server.status()["atoll_last_error"]
+    assert setting in server.log()
+
+
+def certified(server, store, policy: dict) -> dict:
+    """Returns what certify finds with credentials that may do what the policy allows, no more."""
+    made, token = store.client.limited(json.dumps(policy))
+    server.options |= {
+        "atoll_s3_access_key": made.access_key,
+        "atoll_s3_secret_key": made.secret_key,
+        "atoll_s3_session_token": token,
+    }
+    ended = atollctl(server, "--json", "certify", "--rounds", "1")
+    return json.loads(ended.stdout) if ended.stdout else {"fitness": "nothing", "why": ended.stderr}
+
+
+@pytest.mark.no_plugin
+def test_the_printed_policy_is_enough_and_the_least(lab):
+    store = lab.store()
+    server = lab.s3_server(store)
+    printed = atollctl(server, "doctor", "--policy")
+    assert printed.returncode == 0, printed.stderr
+    policy = json.loads(printed.stdout)
+    whole = certified(server, store, policy)
+    assert whole["fitness"] == "fit", whole
+    for statement in policy["Statement"]:
+        for action in list(statement["Action"]):
+            statement["Action"].remove(action)
+            limited = certified(server, store, policy)
+            assert limited["fitness"] != "fit" or action == "s3:ListBucketMultipartUploads", action
+            statement["Action"].append(action)
