@@ -53,8 +53,12 @@ class Lab:
 
     def store(self, kind: type[ObjectStore] = Minio, name: str = "store") -> ObjectStore:
         store = kind(self.home / name)
-        self._stores.append(store)
+        self.keep(store)
         return store.start()
+
+    def keep(self, store: ObjectStore) -> None:
+        """Ends a store that the test has made itself with the test."""
+        self._stores.append(store)
 
     def proxy(self, store: ObjectStore) -> FaultProxy:
         proxy = FaultProxy(store.endpoint)

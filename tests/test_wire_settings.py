@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from harness.atollctl import atollctl
 from harness.digest import table_digest
-from harness.objectstores import Minio
+from harness.objectstores import Minio, Versitygw
 from harness.proxy import Fault, Request
+from harness.s3 import S3Client
 from harness.tables import create_wide, drained
 
 KIND = "x-amz-server-side-encryption"
@@ -27,6 +29,17 @@ class MinioWithKey(Minio):
     def _environment(self) -> dict[str, str]:
         key = base64.b64encode(os.urandom(32)).decode()
         return super()._environment() | {"MINIO_KMS_SECRET_KEY": f"testkey:{key}"}
+
+
+class MinioElsewhere(Minio):
+    def _environment(self) -> dict[str, str]:
+        return super()._environment() | {"MINIO_SITE_REGION": "eu-west-3"}
+
+
+class VersitygwElsewhere(Versitygw):
+    def _arguments(self) -> list[str]:
+        program, *rest = super()._arguments()
+        return [program, "--region", "eu-west-3", *rest]
 
 
 def begins_an_object(request: Request) -> bool:
@@ -97,6 +110,33 @@ def test_a_wrong_setting_is_named(lab, setting, value, named):
     server = lab.s3_server(store, **settings).start()
     assert named in server.status()["atoll_last_error"]
     assert setting in server.log()
+
+
+def store_elsewhere(lab, kind):
+    """Starts a store in eu-west-3, and makes its bucket with requests signed for that region."""
+    store = kind(lab.home / "store")
+    store.credentials = replace(store.credentials, region="eu-west-3")
+    store.client = S3Client(store.endpoint, store.bucket, store.credentials)
+    lab.keep(store)
+    return store.start()
+
+
+@pytest.mark.no_plugin
+@pytest.mark.parametrize("kind", [MinioElsewhere, VersitygwElsewhere])
+def test_the_region_is_asked_for(lab, kind):
+    store = store_elsewhere(lab, kind)
+    told = atollctl(lab.s3_server(store, "told", atoll_s3_region=""), "doctor")
+    assert told.returncode == 0, told.stdout
+    wrong = atollctl(lab.s3_server(store, "wrong", atoll_s3_region="us-east-1"), "doctor")
+    assert wrong.returncode == 1
+    assert "eu-west-3" in wrong.stdout, wrong.stdout
+    assert "set atoll_s3_region" in wrong.stdout
+
+
+@pytest.mark.parametrize("kind", [MinioElsewhere])
+def test_a_server_asks_for_the_region(lab, kind):
+    server = lab.s3_server(store_elsewhere(lab, kind), atoll_s3_region="").start()
+    server.run("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=ATOLL")
 
 
 def certified(server, store, policy: dict) -> dict:

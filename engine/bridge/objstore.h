@@ -34,7 +34,7 @@ enum { ATOLL_LOG_INFO = 0, ATOLL_LOG_WARNING = 1, ATOLL_LOG_ERROR = 2 };
 typedef struct {
   const char *url;        /* file:///absolute/path or s3://bucket/prefix */
   const char *endpoint;   /* "" = the provider's own; host:port or http(s)://host:port */
-  const char *region;     /* "" = us-east-1 */
+  const char *region;     /* "" = the one that the server tells, else us-east-1 */
   const char *access_key; /* "" = environment, profile or role credentials */
   const char *secret_key;
   const char *session_token;

@@ -115,7 +115,8 @@ MYSQL_SYSVAR_STR(s3_endpoint, endpoint_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_R
                  "S3 server: host:port or http(s)://host:port. Default: the provider's own for the region",
                  nullptr, nullptr, "");
 MYSQL_SYSVAR_STR(s3_region, region_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
-                 "Region of the bucket. Default: us-east-1", nullptr, nullptr, "");
+                 "Region of the bucket. Default: the one that the server tells, else us-east-1", nullptr,
+                 nullptr, "");
 MYSQL_SYSVAR_STR(s3_access_key, access_key_value,
                  PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
                  "Access key, shown masked. Default: credentials of the environment, the profile or the role",

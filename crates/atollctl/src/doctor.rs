@@ -33,8 +33,8 @@ pub(crate) struct Finding {
 }
 
 /// True when no step failed.
-pub(crate) async fn run(printer: &Printer, config: impl Fn() -> Result<StoreConfig, StoreError>) -> bool {
-    let findings = match config().and_then(|config| Ok((client::connect(&config, Arc::default())?, config))) {
+pub(crate) async fn run(printer: &Printer, config: Result<StoreConfig, StoreError>) -> bool {
+    let findings = match config.and_then(|config| Ok((client::connect(&config, Arc::default())?, config))) {
         Ok((bucket, config)) => {
             let mut findings = examine(&bucket).await;
             if !bucket.is_directory() && is_well(&findings) {

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use objstore::certify::{CertifyOptions, Fitness};
 use objstore::protocol::{FsckOptions, Inspector, Unneeded, VerifyReport};
+use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size, utc};
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ struct Connection {
     /// S3 endpoint: host:port or http(s)://host:port. Empty: Amazon's.
     #[arg(long, global = true, env = "ATOLL_S3_ENDPOINT", default_value = "")]
     endpoint: String,
-    /// Region of the bucket.
+    /// Region of the bucket. Empty: the one that the server tells.
     #[arg(long, global = true, env = "ATOLL_S3_REGION", default_value = "")]
     region: String,
     /// Access key. Empty: AWS_ACCESS_KEY_ID, a profile, or the machine's role.
@@ -169,21 +170,22 @@ async fn run(cli: &Cli) -> Result<u8, StoreError> {
             printer.json(&policy::least(&config(cli)?)?);
             true
         }
-        Command::Doctor { .. } => doctor::run(&printer, || config(cli)).await,
+        Command::Doctor { .. } => doctor::run(&printer, complete_config(cli).await).await,
         Command::Certify { rounds, .. } => {
             let options = CertifyOptions { rounds: *rounds, ..CertifyOptions::default() };
             return certify(cli, &printer, &options).await;
         }
-        _ => look(cli, &printer, &Inspector::new(connect(cli)?)).await?,
+        _ => look(cli, &printer, &Inspector::new(connect(cli).await?)).await?,
     };
     Ok(u8::from(!is_well))
 }
 
 async fn certify(cli: &Cli, printer: &Printer, options: &CertifyOptions) -> Result<u8, StoreError> {
-    let bucket = connect(cli)?;
+    let config = complete_config(cli).await?;
+    let bucket = client::connect(&config, Arc::default())?;
     let damaging = match bucket.is_directory() {
         true => None,
-        false => Some(client::connect_damaging(&config(cli)?, Arc::clone(bucket.stats()))?),
+        false => Some(client::connect_damaging(&config, Arc::clone(bucket.stats()))?),
     };
     Ok(match certify::run(printer, &bucket, damaging.as_ref(), options).await? {
         Fitness::Fit => 0,
@@ -209,8 +211,15 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
     }
 }
 
-fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
-    client::connect(&config(cli)?, Arc::default())
+async fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
+    client::connect(&complete_config(cli).await?, Arc::default())
+}
+
+/// What was given, and the region of the bucket if it was not.
+///
+/// Errors: as [`config`]. Requests: one HEAD, unless the region is given.
+async fn complete_config(cli: &Cli) -> Result<StoreConfig, StoreError> {
+    Ok(with_region(&config(cli)?).await)
 }
 
 /// Errors: `Invalid` when a directory is named that does not exist.

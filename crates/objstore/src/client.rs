@@ -7,6 +7,7 @@ use crate::crypto::RustCrypto;
 use crate::direct::Direct;
 use crate::error::{Result, StoreError};
 use crate::http::{Line, Transport};
+use crate::region::DEFAULT_REGION;
 use crate::retry::RetryPolicy;
 use crate::stats::Stats;
 use crate::wire::{Addressing, Encryption};
@@ -75,7 +76,7 @@ fn connect_s3(
     line: Line,
 ) -> Result<Bucket> {
     let endpoint = endpoint_url(&config.endpoint)?;
-    let region = if config.region.is_empty() { "us-east-1" } else { config.region.as_str() };
+    let region = if config.region.is_empty() { DEFAULT_REGION } else { config.region.as_str() };
     let connect_timeout = config.request_timeout.min(Duration::from_secs(5));
     let is_plain = endpoint.as_deref().is_some_and(|e| e.starts_with("http://"));
     // Explicit keys over plain HTTP never need TLS; roles fetch their keys over either.

@@ -28,6 +28,7 @@ mod liar;
 mod listing;
 pub mod log;
 pub mod protocol;
+pub mod region;
 pub mod retry;
 pub mod stats;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::client;
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
+use crate::region::with_region_blocking;
 use crate::stats::Stats;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ impl Opener {
     /// Errors: as `atoll_store_open` in objstore.h says. `Unavailable` while [`Opener::waits`] is not zero: another
     /// owner may live, call again. `ReadOnly`: it does.
     pub fn open(&self, config: &StoreConfig, log: LogFn) -> Result<Arc<Store>> {
+        let config = &with_region_blocking(config);
         let bucket = client::connect(config, Arc::new(Stats::default()))?;
         open::open(config, bucket, log, Options { opener: self.clone(), ..Options::default() })
     }
