@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk fuzz bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -61,6 +61,9 @@ ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has
 
 ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGINE=InnoDB EVERY=5 for comparison; make test has some
 	@$(PYTHON) tools/harness/crash_walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN))
+
+fuzz: setup           ## MINUTES=10: stored rows and keys through libFuzzer; prints the runs of each target (fuzz/README.md)
+	@tools/fuzz.sh --minutes $(or $(MINUTES),10)
 
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
 	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))

@@ -40,6 +40,7 @@ part setup tools/setup/all.sh || finish
 part build tools/build.sh && built=yes || built=no
 part check tools/check.sh || true
 part unit tools/unit.sh || true
+part fuzz tools/fuzz.sh --short || true
 if [ "$built" = yes ]; then
   part mtr tools/mtr.sh || true
   part integration integration || true

@@ -10,7 +10,7 @@
 SERVER_PACKAGES="mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-test
   mariadb-test-data mariadb-plugin-s3 mariadb-plugin-rocksdb libmariadb3 libmariadb-dev"
 # The second half is what configuring MariaDB's source asks for.
-BUILD_PACKAGES="g++ make cmake pkg-config perl ccache clang-format clang-tidy libgtest-dev libgmock-dev
+BUILD_PACKAGES="g++ make cmake pkg-config perl ccache clang-format clang-tidy clang libclang-rt-14-dev libgtest-dev libgmock-dev
   libzstd-dev liblz4-dev zlib1g-dev libssl-dev patch xz-utils util-linux strace sysbench
   bison libncurses-dev libpcre2-dev libfmt-dev libedit-dev libaio-dev libsystemd-dev"
 APT="DEBIAN_FRONTEND=noninteractive apt-get -q"

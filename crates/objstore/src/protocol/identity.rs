@@ -34,6 +34,12 @@ impl Identity {
     }
 }
 
+/// `identity` with the checksum of its other fields.
+#[cfg(test)]
+pub(crate) fn summed(identity: Identity) -> Identity {
+    Identity { crc32c: identity.sum(), ..identity }
+}
+
 /// Reads the identity; None when the prefix holds no database.
 ///
 /// Errors: `Invalid` for a format of the future, `Corruption` for anything that is no identity.
@@ -85,7 +91,8 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
     }
 }
 
-fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
+/// Errors: as [`read`].
+pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
     let damaged = |what: String| {
         StoreError::Corruption(format!("{} in {place} is no identity of a database: {what}", names::DB))
     };

@@ -58,7 +58,7 @@ pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
 }
 
 /// Applies one root's part of the file map.
-fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
+pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
     let object = names::root(root.id.epoch, root.id.slot);
     let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
     if root.map_slot != map_slot || root.is_full() != (root.id.slot == map_slot) {

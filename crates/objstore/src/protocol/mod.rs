@@ -62,6 +62,10 @@ mod fencing_test;
 #[cfg(test)]
 mod fsck_test;
 #[cfg(test)]
+mod fuzzing;
+#[cfg(test)]
+mod fuzzing_test;
+#[cfg(test)]
 mod gc_model_test;
 #[cfg(test)]
 mod inspect_test;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Every table file of a root, by RocksDB's number.
 pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
 
-const KIND_EPOCH: u16 = 1;
+pub(crate) const KIND_EPOCH: u16 = 1;
 const KIND_FENCE: u16 = 2;
 const KIND_CLAIM: u16 = 3;
 const KIND_ROOT: u16 = 4;

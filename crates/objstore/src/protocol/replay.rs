@@ -134,7 +134,7 @@ fn fragment(bytes: &[u8], position: u64) -> Fragment<'_> {
 }
 
 /// RocksDB stores checksums so, because a checksum of bytes that contain checksums is weak.
-fn masked(crc: u32) -> u32 {
+pub(crate) fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(CHECKSUM_MASK)
 }
 

@@ -28,6 +28,8 @@ mod tombs;
 pub(crate) use collector::run;
 pub(crate) use history::RootHistory;
 pub(crate) use keep::{Needs, Use};
+#[cfg(test)]
+pub(super) use tombs::decode as decode_tomb;
 
 use parking_lot::Mutex;
 use std::time::Duration;

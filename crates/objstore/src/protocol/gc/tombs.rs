@@ -63,7 +63,8 @@ fn encode(nonce: &[u8], keys: &[String]) -> Vec<u8> {
     text
 }
 
-fn decode(bytes: &[u8]) -> Option<Vec<String>> {
+/// The keys that a tomb lists; None when it is damaged.
+pub(in crate::protocol) fn decode(bytes: &[u8]) -> Option<Vec<String>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (_, body) = text.split_once('\n')?;
     let (listed, last) = body.rsplit_once('\n').unwrap_or(("", body));

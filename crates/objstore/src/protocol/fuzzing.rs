@@ -1,0 +1,313 @@
+//! What a fuzzer may throw at the readers of objstore: every kind of byte that comes from a bucket.
+//!
+//! A record carries a checksum, which random bytes do not have. So each target reads its bytes as they are and once more
+//! with the frame around them mended; what is read must survive the way to bytes and back.
+
+use super::codec::{FormatError, FrameWriter, Nonce};
+use super::home::Home;
+use super::image;
+use super::names::{self, ManifestCopy};
+use super::records::{
+    Alive, ClaimRoot, EpochClaim, Fence, FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId,
+    RootSlot, WalChunk, WalSlot,
+};
+use super::replay::ReplayEnd;
+use super::wal_record::{MergedChunks, WalRun};
+use super::{identity, slots};
+use crate::crc::crc32c;
+use bytes::Bytes;
+
+/// One kind of bytes.
+pub(crate) struct Target {
+    /// Its name, and that of its folder in `fuzz/corpus/`.
+    pub(crate) name: &'static str,
+    /// Reads any bytes. A panic is a bug.
+    pub(crate) run: fn(&[u8]),
+    /// Some valid inputs.
+    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub(crate) const TARGETS: &[Target] = &[
+    Target { name: "roots", run: roots, seeds: root_seeds },
+    Target { name: "maps", run: maps, seeds: map_seeds },
+    Target { name: "chunks", run: chunks, seeds: chunk_seeds },
+    Target { name: "merged", run: merged, seeds: merged_seeds },
+    Target { name: "manifests", run: manifests, seeds: manifest_seeds },
+    Target { name: "claims", run: claims, seeds: claim_seeds },
+    Target { name: "hints", run: hints, seeds: hint_seeds },
+    Target { name: "local", run: local, seeds: local_seeds },
+    Target { name: "identity", run: identities, seeds: identity_seeds },
+    Target { name: "tombs", run: tombs, seeds: tomb_seeds },
+    Target { name: "names", run: parsed_names, seeds: name_seeds },
+    Target { name: "logs", run: logs, seeds: log_seeds },
+];
+
+const NONCE: Nonce = [7; 16];
+const HEADER_BYTES: usize = 28;
+
+/// `bytes` with magic, length and checksum of a frame, if they are long enough for one.
+fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut frame = bytes.to_vec();
+    let end = frame.len().checked_sub(4).filter(|end| *end >= HEADER_BYTES)?;
+    frame[..4].copy_from_slice(b"ATLR");
+    let body = u32::try_from(end - HEADER_BYTES).ok()?;
+    frame[8..12].copy_from_slice(&body.to_le_bytes());
+    let crc = crc32c(&frame[..end]);
+    frame[end..].copy_from_slice(&crc.to_le_bytes());
+    Some(frame)
+}
+
+/// Reads `bytes` as they are and mended, and what was read once more from the bytes that it becomes.
+fn round_trip<T: PartialEq + std::fmt::Debug>(
+    bytes: &[u8],
+    decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+    encode: impl Fn(&T) -> Vec<u8>,
+) {
+    for input in [Some(bytes.to_vec()), mended(bytes)].into_iter().flatten() {
+        if let Ok(record) = decode(&input) {
+            assert_eq!(decode(&encode(&record)).as_ref(), Ok(&record), "another record came back");
+        }
+    }
+}
+
+fn encode_root_slot(slot: &RootSlot) -> Vec<u8> {
+    match slot {
+        RootSlot::Claim(claim) => claim.encode(&NONCE),
+        RootSlot::Root(root) => root.encode(&NONCE),
+        RootSlot::Fence(fence) => fence.encode(&NONCE),
+    }
+}
+
+fn roots(bytes: &[u8]) {
+    round_trip(bytes, RootSlot::decode, encode_root_slot);
+    let id = RootId { epoch: 3, slot: 2 };
+    let _ = slots::decode_root_slot("root/3/2", bytes, id);
+}
+
+/// Several roots behind each other: a file map and its changes, each frame with two bytes of its length in front.
+fn maps(mut bytes: &[u8]) {
+    let mut files = FileMap::new();
+    let mut map_slot = None;
+    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
+        let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+        let (part, rest) = rest.split_at(length);
+        bytes = rest;
+        let Some(Ok(RootSlot::Root(root))) = mended(part).map(|frame| RootSlot::decode(&frame)) else {
+            return;
+        };
+        if image::apply(&mut files, &root, *map_slot.get_or_insert(root.map_slot)).is_err() {
+            return;
+        }
+        assert_eq!(files.len() as u64, root.files_count);
+    }
+}
+
+fn chunks(bytes: &[u8]) {
+    round_trip(bytes, WalSlot::decode, |slot| match slot {
+        WalSlot::Chunk(chunk) => chunk.encode(&NONCE),
+        WalSlot::Fence(fence) => fence.encode(&NONCE),
+    });
+    let mut chain = image::Chain::new(3);
+    for chunk in 1..3 {
+        let _ = chain.check(chunk, &Bytes::from(mended(bytes).unwrap_or_default()));
+    }
+}
+
+fn merged(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| MergedChunks::decode(&Bytes::copy_from_slice(bytes));
+    round_trip(bytes, decode, |merged| {
+        MergedChunks::encode(merged.epoch, merged.first, &merged.chunks, &NONCE)
+    });
+}
+
+fn manifests(bytes: &[u8]) {
+    round_trip(bytes, ManifestChunk::decode, |chunk| chunk.encode(&NONCE));
+}
+
+fn claims(bytes: &[u8]) {
+    round_trip(bytes, EpochClaim::decode, |claim| claim.encode(&NONCE));
+}
+
+fn hints(bytes: &[u8]) {
+    round_trip(bytes, Alive::decode, |alive| alive.encode(&NONCE));
+}
+
+/// The two local files: a copied directory brings them from elsewhere, as a bucket does.
+fn local(bytes: &[u8]) {
+    round_trip(bytes, Marker::decode, |marker| marker.encode(&NONCE));
+    round_trip(bytes, LocalFiles::decode, |files| files.encode(&NONCE));
+}
+
+fn identities(bytes: &[u8]) {
+    let _ = identity::parse(bytes, "a bucket");
+    // The same with its checksum mended.
+    if let Ok(found) = serde_json::from_slice::<identity::Identity>(bytes) {
+        let text = serde_json::to_vec(&identity::summed(found)).unwrap_or_default();
+        let _ = identity::parse(&text, "a bucket");
+    }
+}
+
+fn tombs(bytes: &[u8]) {
+    for key in super::gc::decode_tomb(bytes).unwrap_or_default() {
+        assert!(!key.contains('\n'));
+        let _ = super::local::check_file_key(&key, "tomb/1/1");
+    }
+}
+
+fn parsed_names(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let key = text.as_ref();
+    if let Some(epoch) = names::parse_epoch(key) {
+        assert_eq!(names::epoch(epoch), key);
+    }
+    if let Some((epoch, slot)) = names::parse_slot(names::ROOT_DIR, key) {
+        assert_eq!(names::root(epoch, slot), key);
+    }
+    if let Some((epoch, chunk)) = names::parse_slot(names::WAL_DIR, key) {
+        assert_eq!(names::wal_chunk(epoch, chunk), key);
+    }
+    if let Some((epoch, first, end)) = names::parse_merged_chunks(key) {
+        assert_eq!(names::merged_chunks(epoch, first, end), key);
+    }
+    if let Some((epoch, manifest, offset)) = names::parse_manifest_chunk(key) {
+        let again = names::manifest_chunk(epoch, manifest, offset);
+        assert_eq!(names::parse_manifest_chunk(&again), Some((epoch, manifest, offset)));
+    }
+    let _ = (names::parse_file_epoch(key), crate::bucket::is_plain_key(key));
+}
+
+/// A log in pieces of any size: the end that is found does not depend on them.
+fn logs(bytes: &[u8]) {
+    let Some((piece, log)) = bytes.split_first() else { return };
+    let mut whole = ReplayEnd::default();
+    whole.read(1, log);
+    let mut pieces = ReplayEnd::default();
+    for part in log.chunks(usize::from(*piece).max(1)) {
+        pieces.read(1, part);
+    }
+    assert_eq!(pieces.last_start(), whole.last_start(), "the pieces of the log matter");
+}
+
+fn entry(number: u64) -> MapEntry {
+    MapEntry { number, key: format!("sst/0f/3-{number}.sst"), size_bytes: 10 * number, crc32c: number as u32 }
+}
+
+fn root(slot: u64, map_slot: u64, added: &[u64], removed: &[u64], files_count: u64) -> Root {
+    Root {
+        id: RootId { epoch: 3, slot },
+        manifest: ManifestCopy { number: 5, copy: slot as u32 - 1 },
+        manifest_bytes: 100,
+        manifest_crc32c: 9,
+        ddl_seq: 2,
+        wal_min: 7,
+        wal_first_chunk: 1,
+        wal_needed_end: 2,
+        published_ms: 1,
+        map_slot,
+        files_count,
+        added: added.iter().map(|number| entry(*number)).collect(),
+        removed: removed.to_vec(),
+        wal_runs: vec![WalRun { first: 1, end: 4, bytes: 99 }, WalRun { first: 4, end: 9, bytes: 100 }],
+    }
+}
+
+fn fence() -> Vec<u8> {
+    Fence { by_epoch: 4, by_server: "host:3306".to_owned() }.encode(&NONCE)
+}
+
+fn root_seeds() -> Vec<Vec<u8>> {
+    let claim = ClaimRoot { epoch: 3, base: Some(RootId { epoch: 2, slot: 5 }), wal_end: 7 };
+    let roots = [root(1, 1, &[10, 11], &[], 2), root(2, 1, &[12], &[10], 2)];
+    let mut seeds: Vec<_> = roots.iter().map(|root| root.encode(&NONCE)).collect();
+    seeds.extend([claim.encode(&NONCE), fence()]);
+    seeds
+}
+
+fn map_seeds() -> Vec<Vec<u8>> {
+    let frames = [root(1, 1, &[10, 11], &[], 2), root(2, 1, &[12], &[10], 2)].map(|root| root.encode(&NONCE));
+    vec![frames.iter().flat_map(|frame| [&(frame.len() as u16).to_le_bytes(), &frame[..]].concat()).collect()]
+}
+
+fn chunk() -> WalChunk {
+    WalChunk {
+        epoch: 3,
+        chunk: 1,
+        log: 8,
+        offset: 40,
+        ddl_seq: 1,
+        previous_crc32c: 5,
+        bytes: b"log".to_vec(),
+    }
+}
+
+fn chunk_seeds() -> Vec<Vec<u8>> {
+    vec![chunk().encode(&NONCE), fence()]
+}
+
+fn merged_seeds() -> Vec<Vec<u8>> {
+    let object = Bytes::from(chunk().encode(&NONCE));
+    vec![MergedChunks::encode(3, 1, &[object.clone(), object], &NONCE)]
+}
+
+fn manifest_seeds() -> Vec<Vec<u8>> {
+    let manifest = ManifestCopy { number: 5, copy: 1 };
+    vec![ManifestChunk { epoch: 3, manifest, offset: 4096, bytes: b"edits".to_vec() }.encode(&NONCE)]
+}
+
+fn claim_seeds() -> Vec<Vec<u8>> {
+    let home = Home { boot: "boot".to_owned(), device: 1, inode: 2 };
+    let claim = EpochClaim { epoch: 3, server_id: "host:3306".to_owned(), claimed_ms: 1, home };
+    let mut without_home = FrameWriter::new(super::records::KIND_EPOCH, &NONCE);
+    without_home.u64(3).bytes(b"host:3306").u64(1);
+    vec![claim.encode(&NONCE), without_home.finish()]
+}
+
+fn hint_seeds() -> Vec<Vec<u8>> {
+    vec![Alive { epoch: 3, server_id: "host:3306".to_owned(), counter: 4, closed: true }.encode(&NONCE)]
+}
+
+fn local_seeds() -> Vec<Vec<u8>> {
+    let db_uuid = "00000000-0000-4000-8000-000000000000".to_owned();
+    let marker = Marker { db_uuid: db_uuid.clone(), epoch: 3, root: RootId { epoch: 3, slot: 2 } };
+    vec![marker.encode(&NONCE), LocalFiles { db_uuid, files: vec![entry(1), entry(2)] }.encode(&NONCE)]
+}
+
+fn identity_seeds() -> Vec<Vec<u8>> {
+    let found = identity::summed(identity::Identity {
+        format: identity::BUCKET_FORMAT,
+        db_uuid: "00000000-0000-4000-8000-000000000000".to_owned(),
+        created_ms: 1,
+        nonce: "0123456789abcdef".to_owned(),
+        crc32c: String::new(),
+    });
+    vec![serde_json::to_vec_pretty(&found).unwrap_or_default(), b"{\"format\": 9}".to_vec()]
+}
+
+fn tomb_seeds() -> Vec<Vec<u8>> {
+    vec![b"aaaabbbbccccdddd\nsst/0f/3-10.sst\nsst/1f/3-11.sst".to_vec()]
+}
+
+fn name_seeds() -> Vec<Vec<u8>> {
+    let manifest = ManifestCopy { number: 5, copy: 1 };
+    let keys = [
+        names::epoch(3),
+        names::root(3, 1),
+        names::wal_chunk(3, 1),
+        names::merged_chunks(3, 1, 9),
+        names::manifest_chunk(3, manifest, 4096),
+        entry(1).key,
+    ];
+    keys.into_iter().map(String::into_bytes).collect()
+}
+
+/// A log of whole records; the first byte of a seed is the size of its pieces.
+fn log_seeds() -> Vec<Vec<u8>> {
+    let record = |sequence: u64| {
+        let content = [&sequence.to_le_bytes()[..], b"changes"].concat();
+        let body = [&[1], &content[..]].concat();
+        let crc = super::replay::masked(crc32c(&body));
+        [&crc.to_le_bytes()[..], &(content.len() as u16).to_le_bytes(), &body].concat()
+    };
+    vec![[vec![5], record(1), record(9), vec![0; 30]].concat()]
+}

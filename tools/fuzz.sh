@@ -1,0 +1,56 @@
+#!/bin/bash
+# Fuzzes the engine's readers of bytes that come from a bucket, with libFuzzer (fuzz/README.md).
+#
+#   tools/fuzz.sh --minutes N     all targets, N minutes together; new inputs stay in build/fuzz/corpus
+#   tools/fuzz.sh --short         the inputs of fuzz/corpus and a few thousand random ones
+#
+# Ends with the number of runs of each target. Exit status 1 at the first input that breaks one; it is kept beside the
+# programs, and its path is printed.
+. "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
+
+CPP_TARGETS=(rows keys)
+SHORT_RUNS=5000
+fuzz=$ATOLL_ROOT/build/fuzz
+mode=--minutes
+minutes=10
+case ${1:-} in
+  --short) mode=--short ;;
+  --minutes) minutes=${2:?} ;;
+  *) die "unknown option ${1:-}" "see the head of $0" ;;
+esac
+mkdir -p "$fuzz"
+
+build_cpp() {
+  local codec=$ATOLL_ROOT/engine/codec
+  local sources=("$codec"/{key_codec,key_decode,key_parts,key_text,large_row,row_codec}.cc "$ATOLL_ROOT/engine/base/status.cc")
+  sources+=("$ATOLL_ROOT/fuzz/engine_fuzz.cc")
+  # Built again only when a source is newer.
+  if [ -x "$fuzz/engine_fuzz" ] &&
+    [ -z "$(find "$codec" "$ATOLL_ROOT/engine/base" "$ATOLL_ROOT/fuzz/engine_fuzz.cc" -newer "$fuzz/engine_fuzz" -name '*.[ch]*')" ]; then
+    return
+  fi
+  run_logged "$fuzz/clang.log" clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+    -I"$ATOLL_ROOT/engine" "${sources[@]}" -o "$fuzz/engine_fuzz"
+}
+
+# fuzz_one PROGRAM TARGET LIMIT: prints one line with the number of runs.
+fuzz_one() {
+  local program=$1 target=$2 limit=$3 new=$fuzz/corpus/$2 log=$fuzz/$2.log runs
+  mkdir -p "$new"
+  if ! ATOLL_FUZZ_TARGET=$target "$fuzz/$program" "$limit" -max_len=4096 -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
+    -artifact_prefix="$fuzz/$target-" "$new" "$ATOLL_ROOT/fuzz/corpus/$target" >"$log" 2>&1 </dev/null; then
+    tail -n 40 "$log" >&2
+    die "fuzzing $target found something" "the whole output is in $log"
+  fi
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  printf '%-10s %12d runs, %5d inputs\n' "$target" "$runs" "$(find "$new" "$ATOLL_ROOT/fuzz/corpus/$target" -type f | wc -l)"
+}
+
+build_cpp
+if [ "$mode" = --short ]; then
+  for target in "${CPP_TARGETS[@]}"; do fuzz_one engine_fuzz "$target" "-runs=$SHORT_RUNS"; done
+  exit 0
+fi
+seconds=$((minutes * 60 / (${#CPP_TARGETS[@]})))
+for target in "${CPP_TARGETS[@]}"; do fuzz_one engine_fuzz "$target" "-max_total_time=$seconds"; done
+say "fuzzing: nothing found in $minutes min"
