@@ -1,10 +1,12 @@
 //! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
 //!
-//! Never claims the database and never writes to it, except the probe objects of `doctor` and `certify`, which they delete again.
+//! Never claims the database and never writes to it, except the probe objects of `doctor` and `certify`, which they delete
+//! again, and the pin of `gc --pause`.
 //! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, 2 that could not be told.
 
 mod certify;
 mod doctor;
+mod gc;
 mod output;
 mod policy;
 
@@ -111,6 +113,20 @@ enum Command {
         #[arg(long, value_name = "HOURS", default_value_t = 24)]
         grace_hours: u64,
     },
+    /// Shows what the owner's collector will delete. Deletes nothing: only the server that owns the database does, by itself.
+    Gc {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// Only show; what happens without any option, too.
+        #[arg(long, conflicts_with_all = ["pause", "resume"])]
+        dry_run: bool,
+        /// Let no owner delete anything until --resume.
+        #[arg(long, conflicts_with = "resume")]
+        pause: bool,
+        /// End the pause.
+        #[arg(long)]
+        resume: bool,
+    },
     /// Finds out why a bucket does not work: connection, permissions, clock, conditional writes.
     Doctor {
         /// file:///absolute/path or s3://bucket/prefix
@@ -140,7 +156,8 @@ impl Command {
             | Self::Verify { url, .. }
             | Self::Fsck { url, .. }
             | Self::Doctor { url, .. }
-            | Self::Certify { url, .. } => url,
+            | Self::Certify { url, .. }
+            | Self::Gc { url, .. } => url,
         }
     }
 }
@@ -207,6 +224,9 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
+        Command::Gc { pause: true, .. } => gc::pause(printer, inspector).await,
+        Command::Gc { resume: true, .. } => gc::resume(printer, inspector).await,
+        Command::Gc { .. } => gc::plan(printer, inspector).await,
         Command::Doctor { .. } | Command::Certify { .. } => Ok(true),
     }
 }
@@ -414,7 +434,7 @@ async fn fsck(printer: &Printer, inspector: &Inspector, options: FsckOptions) ->
     Ok(is_well)
 }
 
-fn print_unneeded(printer: &Printer, label: &str, objects: &[Unneeded]) {
+pub(crate) fn print_unneeded(printer: &Printer, label: &str, objects: &[Unneeded]) {
     for object in objects {
         let hours = object.age_s / 3600;
         printer.line(&format!("{label}: {} ({}, {hours} hours old)", object.key, size(object.size)));

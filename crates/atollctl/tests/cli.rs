@@ -81,6 +81,27 @@ fn damage_is_found_and_named_and_nothing_is_changed() {
 }
 
 #[test]
+fn gc_shows_what_is_superfluous_and_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let stray = "sst/00/00000000000000000001-99.sst";
+    fs::create_dir_all(dir.path().join("bucket/sst/00")).unwrap();
+    fs::write(dir.path().join("bucket").join(stray), b"stray").unwrap();
+    for arguments in [&["gc", &url][..], &["gc", "--dry-run", &url]] {
+        let (code, text) = atollctl(arguments);
+        assert!(code == Some(0) && text.contains(&format!("stray: {stray}")), "{code:?} {text}");
+        assert!(text.contains("1 in no root") && text.contains("nothing was deleted"), "{text}");
+    }
+    let (code, text) = atollctl(&["gc", "--pause", &url]);
+    assert!(code == Some(0) && text.contains("paused"), "{code:?} {text}");
+    assert!(atollctl(&["gc", &url]).1.contains("HELD: pin/"));
+    let (code, text) = atollctl(&["gc", "--resume", &url]);
+    assert!(code == Some(0) && text.contains("has ended"), "{code:?} {text}");
+    assert!(!atollctl(&["gc", &url]).1.contains("HELD"));
+    assert!(dir.path().join("bucket").join(stray).exists());
+}
+
+#[test]
 fn what_cannot_be_looked_at_is_said_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
     let empty = format!("file://{}", dir.path().display());

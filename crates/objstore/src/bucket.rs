@@ -13,10 +13,12 @@ use crate::error::{Result, StoreError};
 use crate::failure::{Class, Failure};
 use crate::retry::RetryPolicy;
 use crate::stats::{Stats, add};
+use crate::unfinished::{ListUploads, UnfinishedUpload};
 use bytes::Bytes;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use parking_lot::Mutex;
 use std::future::Future;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -53,7 +55,9 @@ pub struct Parts {
     /// For large objects; None = every object is one PUT.
     pub multipart: Option<Arc<dyn MultipartStore>>,
     /// For requests that the two above do not make; None where nothing speaks S3.
-    pub(crate) direct: Option<Direct>,
+    pub(crate) direct: Option<Arc<Direct>>,
+    /// For uploads that nobody has finished; None = they are not looked for.
+    pub(crate) uploads: Option<Arc<dyn ListUploads>>,
     pub prefix: String,
     /// The root directory of a `file://` bucket.
     pub directory: Option<PathBuf>,
@@ -70,6 +74,7 @@ pub struct Bucket {
     pub(crate) policy: RetryPolicy,
     /// What the first attempt at a slot may take; None: as every other request.
     slot_timeout: Option<Duration>,
+    pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -85,7 +90,7 @@ impl Bucket {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Self {
         let policy = parts.policy.clone();
-        Self { parts: Arc::new(parts), policy, slot_timeout: None }
+        Self { parts: Arc::new(parts), policy, slot_timeout: None, given_up: Arc::default() }
     }
 
     /// A bucket in memory, for tests.
@@ -95,6 +100,7 @@ impl Bucket {
             store: Arc::clone(&store) as _,
             multipart: Some(store),
             direct: None,
+            uploads: None,
             prefix: "db".to_owned(),
             directory: None,
             place: "memory".to_owned(),
@@ -105,7 +111,7 @@ impl Bucket {
 
     /// The same bucket with other bounds for its requests.
     pub fn with_policy(&self, policy: RetryPolicy) -> Self {
-        Self { parts: Arc::clone(&self.parts), policy, slot_timeout: self.slot_timeout }
+        Self { policy, ..self.clone() }
     }
 
     /// The same bucket for slots that commits wait for: the first attempt at a slot may take `timeout` (and a second per

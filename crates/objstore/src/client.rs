@@ -9,6 +9,7 @@ use crate::error::{Result, StoreError};
 use crate::http::{Line, Transport};
 use crate::region::DEFAULT_REGION;
 use crate::retry::RetryPolicy;
+use crate::s3_uploads::S3Uploads;
 use crate::stats::Stats;
 use crate::wire::{Addressing, Encryption};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -59,6 +60,7 @@ fn connect_directory(path: &Path, stats: Arc<Stats>, policy: RetryPolicy) -> Res
         store: Arc::new(store),
         multipart: None,
         direct: None,
+        uploads: None,
         prefix: String::new(),
         directory: Some(root.clone()),
         place: format!("directory {}", root.display()),
@@ -107,13 +109,14 @@ fn connect_s3(
     builder = with_encryption(builder, config)?;
     builder = with_credentials(builder, config)?;
     let store = builder.build().map_err(|e| StoreError::Invalid(format!("opening {}: {e}", config.url)))?;
-    let direct = Direct::new(http, Arc::clone(store.credentials()), region, url);
+    let direct = Arc::new(Direct::new(http, Arc::clone(store.credentials()), region, url));
     let store = Arc::new(store);
     let shown = endpoint.unwrap_or_else(|| format!("S3, region {region}"));
     Ok(Bucket::new(Parts {
         store: Arc::clone(&store) as _,
         multipart: Some(store),
-        direct: Some(direct),
+        direct: Some(Arc::clone(&direct)),
+        uploads: Some(Arc::new(S3Uploads { direct })),
         prefix: prefix.to_owned(),
         directory: None,
         place: format!("bucket {bucket} at {shown}"),

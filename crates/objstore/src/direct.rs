@@ -1,5 +1,5 @@
 //! S3 requests that `object_store` does not make, signed as its own are: the listing of unfinished multipart uploads,
-//! and the create-only completion of one. Used to examine a provider, not while a server runs.
+//! and the create-only completion of one.
 
 use crate::bucket::Attempt;
 use crate::crypto::RustCrypto;
@@ -77,6 +77,6 @@ impl Direct {
 }
 
 /// A failure in the words of `object_store`, which failure.rs reads.
-fn unclear(words: String) -> Failure {
+pub(crate) fn unclear(words: String) -> Failure {
     Failure::new(&object_store::Error::Generic { store: "S3", source: words.into() })
 }

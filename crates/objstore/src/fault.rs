@@ -3,6 +3,9 @@
 //!
 //! Positions count every call (get, put, head, list, delete, multipart steps) from 0 in the order of arrival.
 
+use crate::bucket::Attempt;
+use crate::failure::Failure;
+use crate::unfinished::ListUploads;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -14,7 +17,7 @@ use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +73,8 @@ pub struct FaultStore<S> {
     plan: Mutex<Plan>,
     requests: AtomicU64,
     delay: Duration,
+    /// Uploads in pieces that were begun and neither completed nor aborted, with their full names.
+    unfinished: Mutex<BTreeMap<MultipartId, String>>,
 }
 
 impl<S> FaultStore<S> {
@@ -80,6 +85,7 @@ impl<S> FaultStore<S> {
             plan: Mutex::default(),
             requests: AtomicU64::new(0),
             delay: Duration::from_millis(20),
+            unfinished: Mutex::default(),
         })
     }
 
@@ -107,6 +113,11 @@ impl<S> FaultStore<S> {
     /// No more faults.
     pub fn heal(&self) {
         *self.plan.lock() = Plan::default();
+    }
+
+    /// How many uploads in pieces were begun and neither completed nor aborted.
+    pub fn unfinished_count(&self) -> usize {
+        self.unfinished.lock().len()
     }
 
     /// Requests so far.
@@ -282,7 +293,12 @@ impl<S: ObjectStore> ObjectStore for FaultStore<S> {
 #[async_trait]
 impl<S: MultipartStore> MultipartStore for FaultStore<S> {
     async fn create_multipart(&self, path: &Path) -> Result<MultipartId> {
-        self.run(path.as_ref(), self.inner.create_multipart(path)).await.map(|(id, _)| id)
+        let call = async {
+            let id = self.inner.create_multipart(path).await?;
+            self.unfinished.lock().insert(id.clone(), path.as_ref().to_owned());
+            Ok(id)
+        };
+        self.run(path.as_ref(), call).await.map(|(id, _)| id)
     }
 
     async fn create_multipart_opts(&self, path: &Path, _opts: PutMultipartOptions) -> Result<MultipartId> {
@@ -306,12 +322,33 @@ impl<S: MultipartStore> MultipartStore for FaultStore<S> {
         id: &MultipartId,
         parts: Vec<PartId>,
     ) -> Result<PutResult> {
-        let call = self.inner.complete_multipart(path, id, parts);
+        let call = async {
+            let put = self.inner.complete_multipart(path, id, parts).await?;
+            self.unfinished.lock().remove(id);
+            Ok(put)
+        };
         self.run(path.as_ref(), call).await.map(|(put, _)| put)
     }
 
     async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
-        self.run(path.as_ref(), self.inner.abort_multipart(path, id)).await.map(|_| ())
+        let call = async {
+            self.inner.abort_multipart(path, id).await?;
+            self.unfinished.lock().remove(id);
+            Ok(())
+        };
+        self.run(path.as_ref(), call).await.map(|_| ())
+    }
+}
+
+#[async_trait]
+impl<S: MultipartStore> ListUploads for FaultStore<S> {
+    async fn list_uploads(&self, prefix: &str) -> Attempt<Vec<(String, MultipartId)>> {
+        let call = async {
+            let unfinished = self.unfinished.lock();
+            let below = unfinished.iter().filter(|(_, path)| path.starts_with(prefix));
+            Ok(below.map(|(id, path)| (path.clone(), id.clone())).collect())
+        };
+        self.run(prefix, call).await.map(|(uploads, _)| uploads).map_err(|e| Failure::new(&e))
     }
 }
 
@@ -322,6 +359,7 @@ pub fn faulty_bucket() -> (crate::Bucket, Arc<FaultStore<object_store::memory::I
         store: Arc::clone(&store) as _,
         multipart: Some(Arc::clone(&store) as _),
         direct: None,
+        uploads: Some(Arc::clone(&store) as _),
         prefix: "db".to_owned(),
         directory: None,
         place: "memory with faults".to_owned(),

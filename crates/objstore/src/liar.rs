@@ -178,6 +178,7 @@ pub(crate) fn lying_bucket(lie: Lie) -> crate::Bucket {
         store: Arc::clone(&store) as _,
         multipart: Some(store),
         direct: None,
+        uploads: None,
         prefix: "db".to_owned(),
         directory: None,
         place: "a memory that lies".to_owned(),

@@ -30,10 +30,12 @@ pub mod log;
 pub mod protocol;
 pub mod region;
 pub mod retry;
+mod s3_uploads;
 pub mod stats;
 #[cfg(test)]
 mod stuck;
 mod supervisor;
+pub mod unfinished;
 mod upload;
 mod wire;
 
@@ -43,4 +45,5 @@ pub use error::{Code, Result, StoreError};
 pub use interrupt::Interrupt;
 pub use log::{Level, LogFn};
 pub use stats::Stats;
+pub use unfinished::UnfinishedUpload;
 pub use upload::{PIECE_BYTES, UploadedFile};

@@ -191,6 +191,7 @@ pub(crate) fn stuck_bucket(page_keys: usize, request_timeout: Duration) -> (crat
         store: store.clone(),
         multipart: None,
         direct: None,
+        uploads: None,
         prefix: "db".to_owned(),
         directory: None,
         place: "memory that hangs".to_owned(),

@@ -12,6 +12,7 @@ use crate::crc::{crc_of_parts, part_crcs};
 use crate::error::{Result, StoreError};
 use crate::failure::Failure;
 use crate::stats::add;
+use crate::unfinished::UnfinishedUpload;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::multipart::{MultipartStore, PartId};
@@ -47,7 +48,7 @@ impl Bucket {
     ///
     /// Requires: the file is finished and synced; `key` was never used for other bytes.
     /// Errors: `NotFound` when the local file is gone; `Unavailable` and `Refused` may be tried again.
-    /// Requests: 1 PUT up to 16 MiB; above it 2 + size / 16 MiB. An interrupted multipart upload is aborted.
+    /// Requests: 1 PUT up to 16 MiB; above it 2 + size / 16 MiB. The pieces of one that fails are the collector's.
     pub async fn put_file(
         &self,
         key: &str,
@@ -199,10 +200,7 @@ impl Bucket {
                 Ok(UploadedFile { size, crc32c, part_crcs: crcs, copied: false })
             }
             Err(error) => {
-                // Best effort: pieces of an upload that cannot be aborted now are the lifecycle rule's.
-                add(&self.parts.stats.requests_delete, 1);
-                let abort = multipart.abort_multipart(&path, &id);
-                let _ = tokio::time::timeout(self.policy.request_timeout, abort).await;
+                self.give_up_upload(UnfinishedUpload { key: key.to_owned(), id });
                 Err(error)
             }
         }

@@ -191,6 +191,41 @@ async fn damaged_uploads(server: &Server) {
     }
 }
 
+/// An upload that failed leaves pieces, which are found and taken away. Returns how many uploads were listed.
+async fn unfinished_uploads(server: &Server) -> usize {
+    let bucket = server.bucket();
+    wait_until_ready(&bucket).await;
+    let damaging = client::connect_damaging(&server.config(), Arc::new(Stats::default())).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pieces");
+    std::fs::write(&path, vec![7; PIECE_BYTES as usize + 1000]).unwrap();
+    let key = "sst/00/00000000000000000001-7.sst";
+    damaging.put_file(key, &path, &[]).await.unwrap_err();
+    let found = bucket.unfinished_uploads().await.unwrap();
+    for upload in &found {
+        assert_eq!(upload.key, key);
+        bucket.abort_upload(upload).await.unwrap();
+        bucket.abort_upload(upload).await.unwrap();
+    }
+    assert_eq!(bucket.unfinished_uploads().await.unwrap(), []);
+    found.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pieces_of_failed_uploads_are_found_on_versitygw() {
+    if let Some(server) = versitygw() {
+        assert_eq!(unfinished_uploads(&server).await, 1);
+    }
+}
+
+/// MinIO lists the uploads of one exact name only; what matters is that it is asked in vain without an error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asking_minio_for_unfinished_uploads_is_no_error() {
+    if let Some(server) = minio() {
+        unfinished_uploads(&server).await;
+    }
+}
+
 /// Opens with a changed configuration and returns the error of the first request.
 async fn refused(server: &Server, change: impl Fn(&mut StoreConfig)) -> StoreError {
     let mut config = server.config();

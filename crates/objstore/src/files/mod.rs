@@ -373,6 +373,14 @@ impl Files {
         self.let_go(&mut state, &snapshot);
     }
 
+    /// The keys of all files whose upload has not ended. No request.
+    pub(crate) fn uploading(&self) -> HashSet<Arc<str>> {
+        let state = self.state.lock();
+        let entries = state.live.values().chain(state.staged.values()).chain(&state.deferred);
+        let is_open = |entry: &&Arc<Entry>| matches!(&*entry.upload.lock(), Upload::Queued | Upload::Running);
+        entries.filter(is_open).map(|entry| Arc::clone(&entry.key)).collect()
+    }
+
     /// What starts and watches the background tasks of the store.
     pub(crate) fn supervisor(&self) -> &Arc<Supervisor> {
         &self.supervisor

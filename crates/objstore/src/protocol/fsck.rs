@@ -78,7 +78,8 @@ impl Inspector {
         Ok(report)
     }
 
-    async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
+    /// What nobody needs at this moment, by its age. Requests: a LIST of everything, and those that read the newest root.
+    pub(super) async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
         let objects = self.objects().await?;
         // After the listing: what it names was there by then, so an object of the listing that it lacks is unneeded.
         let image = self.newest_image().await?.map(|(image, _)| image);

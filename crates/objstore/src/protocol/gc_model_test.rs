@@ -1,8 +1,8 @@
 //! Goal:   whatever a database does, whenever its process or its machine is lost and its bucket is away, nothing that its
 //!         newest root needs is ever missing, and after the grace time no object is left that nothing needs.
 //! Method: random steps of create, drop, load, flush, crash and outage on a pretend RocksDB over a bucket in memory with
-//!         faults. Strays are put beside it: uploads that land late, under names that were deleted, and tombs are taken
-//!         away. `fsck` looks after every life and at the end. `ATOLL_SEED` repeats a run, `ATOLL_GC_STEPS` makes it longer.
+//!         faults. Strays are put beside it: uploads that land late, under names that were deleted, uploads that nobody goes
+//!         on with, and tombs are taken away. `fsck` looks after every life and at the end. `ATOLL_SEED` repeats a run, `ATOLL_GC_STEPS` makes it longer.
 
 use super::fsck::{FsckOptions, FsckReport};
 use super::gc::GcTuning;
@@ -17,6 +17,7 @@ use crate::error::StoreError;
 use crate::fault::{FaultStore, faulty_bucket};
 use bytes::Bytes;
 use object_store::memory::InMemory;
+use object_store::multipart::MultipartStore;
 use object_store::{ObjectStoreExt, path::Path};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -118,6 +119,7 @@ impl Lives {
             6 => db.roll_manifest(),
             7 => db.store.publish(WAIT).unwrap(),
             8 => self.outage(db),
+            9 if self.random.below(2) == 0 => self.begin_upload(),
             9 => self.put_stray(),
             10 => self.lose_tomb(),
             11 => std::thread::sleep(Duration::from_millis(self.random.below(20))),
@@ -153,6 +155,13 @@ impl Lives {
             let path = Path::from(format!("db/{key}"));
             block(self.store.inner.put(&path, Bytes::from_static(b"late").into())).unwrap();
         }
+    }
+
+    /// A process dies in the middle of an upload.
+    fn begin_upload(&mut self) {
+        let key = format!("db/sst/00/{:020}-{}.sst", self.lives, self.random.next());
+        // The fault that hurts it may hide that it was begun.
+        let _ = block(self.store.create_multipart(&Path::from(key)));
     }
 
     fn lose_tomb(&self) {

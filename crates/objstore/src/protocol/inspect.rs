@@ -118,6 +118,10 @@ impl Inspector {
         Self { bucket }
     }
 
+    pub(super) fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
     /// Identity, owner, newest root, and what the prefix holds.
     ///
     /// Errors: `NotFound` when there is no database. Requests: LIST of everything, a few GETs.

@@ -46,6 +46,7 @@ mod wal_runs;
 mod wal_table;
 
 pub use fsck::{FsckOptions, FsckReport, Unneeded};
+pub use gc::GcPlan;
 pub use inspect::{
     DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
 };

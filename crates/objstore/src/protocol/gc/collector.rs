@@ -1,7 +1,8 @@
 //! The collector's task: gathers keys into tombs, waits for the grace time, deletes, and searches the bucket for strays.
 //!
 //! One batch at a time, all from one task. Requests: per batch of at most 1000 keys a PUT, a GET, a LIST, a DELETE per key
-//! and one more; per search a LIST per 1000 objects. An idle collector sends none.
+//! and one more; per search a LIST per 1000 objects and one per
+//! 1000 unfinished uploads, each of which costs a DELETE. An idle collector sends none.
 
 use super::keep::{Needs, Use};
 use super::tombs::{self, KEYS_PER_TOMB_MAX, Tomb};
@@ -60,7 +61,7 @@ struct Collector {
     gather_until: Option<Instant>,
     /// After failed requests, and while a pin holds, nothing happens until then.
     not_before: Instant,
-    /// The length of the last rest after a failure; zero after a success.
+    /// The length of the last rest after a failure; zero after a batch that was deleted.
     rest: Duration,
     next_search: Instant,
     /// Roots published by this process at the last search, and searches since that number changed.
@@ -107,6 +108,7 @@ impl Collector {
         if now < self.not_before {
             return Ok(());
         }
+        self.abort_given_up().await?;
         if self.gather_until.is_some_and(|until| until <= now) {
             self.bury().await?;
         }
@@ -122,6 +124,7 @@ impl Collector {
                 self.tombs.push(tomb);
                 return Err(error);
             }
+            self.rest = Duration::ZERO;
             self.shared.bucket.stats().trim_disabled.store(false, Ordering::Relaxed);
         }
         if self.search_at().is_some_and(|at| at <= now) {
@@ -133,10 +136,7 @@ impl Collector {
     /// After a failure nothing is tried for a while, each time longer: a bucket that refuses deletions gets one batch, of
     /// which a few requests are sent, per rest.
     fn rest_after(&mut self, outcome: Result<()>) {
-        let Err(error) = outcome else {
-            self.rest = Duration::ZERO;
-            return;
-        };
+        let Err(error) = outcome else { return };
         if self.shared.is_ending() {
             return;
         }
@@ -281,6 +281,7 @@ impl Collector {
             return Ok(());
         }
         self.adopt_tombs(&objects).await?;
+        self.abort_strays().await?;
         // After the listing: what it shows has been known to RocksDB's files or to a root since before.
         let Some(needs) = self.judge() else { return Ok(()) };
         let tombed: HashSet<&str> =
@@ -296,6 +297,45 @@ impl Collector {
         self.roots_seen = Some(roots);
         let pages = u32::try_from(objects.len() / PAGE_OBJECTS).unwrap_or(u32::MAX);
         self.next_search = Instant::now() + self.tuning.search_interval + REST_PER_PAGE.saturating_mul(pages);
+        Ok(())
+    }
+
+    /// Takes the pieces away of uploads that have failed.
+    async fn abort_given_up(&self) -> Result<()> {
+        let bucket = &self.shared.bucket;
+        while let Some(upload) = bucket.take_given_up() {
+            if let Err(error) = bucket.abort_upload(&upload).await {
+                bucket.give_up_upload(upload);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for uploads of former owners, and for those whose begin was thought to have failed. Pieces are no objects
+    /// yet, so there is no tomb; the upload of a file that waits for it is never taken away.
+    async fn abort_strays(&self) -> Result<()> {
+        let bucket = &self.shared.bucket;
+        let uploads = match bucket.unfinished_uploads().await {
+            Ok(uploads) => uploads,
+            Err(error @ StoreError::Unavailable(_)) => return Err(error),
+            Err(error) => {
+                (self.shared.log)(
+                    Level::Info,
+                    &format!("{error}. A lifecycle rule of the bucket can remove them"),
+                );
+                return Ok(());
+            }
+        };
+        // After the listing: an upload that it shows was begun for a file that was queued before.
+        let uploading = self.shared.files.uploading();
+        for upload in uploads {
+            let is_ours =
+                names::parse_file_epoch(&upload.key).is_some_and(|owner| owner <= self.shared.epoch);
+            if is_ours && !uploading.contains(upload.key.as_str()) {
+                bucket.abort_upload(&upload).await?;
+            }
+        }
         Ok(())
     }
 

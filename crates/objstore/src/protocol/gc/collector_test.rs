@@ -6,13 +6,15 @@
 use crate::bucket::Bucket;
 use crate::config::Durability;
 use crate::error::StoreError;
-use crate::fault::{FaultStore, faulty_bucket};
+use crate::fault::{Fault, FaultStore, faulty_bucket};
 use crate::protocol::gc::GcTuning;
+use crate::protocol::inspect::Inspector;
 use crate::protocol::names;
 use crate::protocol::shared::Tuning;
 use crate::protocol::test_db::*;
 use bytes::Bytes;
 use object_store::memory::InMemory;
+use object_store::multipart::MultipartStore;
 use object_store::{ObjectStoreExt, path::Path};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -198,22 +200,88 @@ fn a_fenced_owner_deletes_nothing() {
 
 #[test]
 fn a_bucket_that_refuses_deletions_gets_few_of_them_and_is_told() {
-    let retry = Duration::from_millis(60);
-    let gc = GcTuning { retry_min: retry, retry_max: retry, ..quick_gc() };
+    let gc = GcTuning { retry_max: Duration::from_secs(2), ..quick_gc() };
     let mut f = Fixture::new(gc);
     f.until("swept", |f| f.superfluous_files() == 0 && f.keys(names::TOMB_DIR).is_empty());
+    let counts = |f: &Fixture| (f.db.store.stats().requests_list, f.db.store.stats().requests_delete);
+    let (start, before) = (Instant::now(), counts(&f));
     f.store.refuse_deletes(true);
     f.work(20);
     f.until("told", |f| f.db.store.stats().trim_disabled);
-    let before = f.db.store.stats().requests_delete;
-    let start = Instant::now();
-    std::thread::sleep(5 * retry);
-    let rests = (start.elapsed().as_millis() / retry.as_millis()) as u64 + 1;
-    let sent = f.db.store.stats().requests_delete - before;
-    assert!((1..=8 * rests).contains(&sent), "{sent} deletions in {rests} rests");
+    while start.elapsed() < Duration::from_secs(1) {
+        f.work(1);
+    }
+    // A LIST is the look for pins before each batch; the rests are 10 ms, 20 ms, 40 ms and so on.
+    let (lists, deletes) = counts(&f);
+    let batches_max = u64::from((start.elapsed().as_millis() as u64 / 10).ilog2()) + 2;
+    assert!(lists - before.0 <= batches_max, "{} batches in {:?}", lists - before.0, start.elapsed());
+    assert!(deletes - before.1 <= 8 * batches_max, "{} deletions", deletes - before.1);
     f.store.refuse_deletes(false);
     f.until("deleted", |f| f.superfluous_files() == 0);
     assert!(!f.db.store.stats().trim_disabled);
+    crash(f.db);
+}
+
+#[test]
+fn pieces_of_uploads_that_nobody_goes_on_with_are_taken_away() {
+    let mut f = Fixture::new(searching());
+    let begin = |key: &str| block(f.store.create_multipart(&Path::from(format!("db/{key}")))).unwrap();
+    for key in ["sst/00/00000000000000000000-1.sst", "sst/00/00000000000000000001-99.sst"] {
+        begin(key);
+    }
+    for key in ["sst/00/00000000000000000002-1.sst", "sst/readme", "backup.tar"] {
+        begin(key);
+    }
+    f.work(1);
+    f.until("those of this epoch and former ones are aborted", |f| f.store.unfinished_count() == 3);
+    f.work(2);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(f.store.unfinished_count(), 3, "those of later owners and of others stay");
+    crash(f.db);
+}
+
+/// An upload that fails is aborted at the next occasion, without a search.
+#[test]
+fn a_failed_upload_leaves_no_pieces() {
+    let mut f = Fixture::new(quick_gc());
+    let path = f.dir.path().join("large");
+    std::fs::write(&path, vec![7; crate::upload::PIECE_BYTES as usize + 1]).unwrap();
+    for position in 1..60 {
+        f.store.hurt(position, Fault::Busy);
+    }
+    block(f.bucket.put_file("sst/00/00000000000000000001-99.sst", &path, &[])).unwrap_err();
+    assert_eq!(f.store.unfinished_count(), 1);
+    f.store.heal();
+    f.work(1);
+    f.until("aborted", |f| f.store.unfinished_count() == 0);
+    crash(f.db);
+}
+
+#[test]
+fn the_plan_tells_what_waits_and_a_pause_holds_it() {
+    let mut f = Fixture::new(GcTuning { grace: Duration::from_millis(50), ..quick_gc() });
+    let inspector = Inspector::new(f.bucket.clone());
+    block(inspector.pause_collector()).unwrap();
+    block(inspector.pause_collector()).unwrap();
+    f.work(3);
+    f.until("tombs", |f| {
+        let plan = block(Inspector::new(f.bucket.clone()).gc_plan()).unwrap();
+        plan.tombed.iter().filter(|object| object.key.starts_with(names::FILE_DIR)).count() >= 3
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    f.put("sst/00/00000000000000000001-99.sst", "stray");
+    let plan = block(inspector.gc_plan()).unwrap();
+    assert_eq!(plan.pins.len(), 1);
+    assert!(plan.strays.iter().any(|object| object.key.contains("-99")), "{plan:?}");
+    assert_eq!(
+        plan.tombed.iter().filter(|o| o.key.starts_with(names::FILE_DIR)).count() + 1,
+        f.superfluous_files()
+    );
+    block(f.bucket.delete("sst/00/00000000000000000001-99.sst")).unwrap();
+    block(inspector.resume_collector()).unwrap();
+    f.until("deleted", |f| f.superfluous_files() == 0 && f.keys(names::TOMB_DIR).is_empty());
+    let plan = block(inspector.gc_plan()).unwrap();
+    assert!(plan.tombed.is_empty() && plan.pins.is_empty(), "{plan:?}");
     crash(f.db);
 }
 

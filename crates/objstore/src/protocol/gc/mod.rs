@@ -23,11 +23,13 @@
 mod collector;
 mod history;
 mod keep;
+mod plan;
 mod tombs;
 
 pub(crate) use collector::run;
 pub(crate) use history::RootHistory;
 pub(crate) use keep::{Needs, Use};
+pub use plan::GcPlan;
 #[cfg(test)]
 pub(super) use tombs::decode as decode_tomb;
 

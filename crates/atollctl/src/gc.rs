@@ -1,0 +1,60 @@
+//! `atollctl gc`: what the collector will delete, and how to hold it.
+
+use crate::output::{Printer, size};
+use crate::print_unneeded;
+use objstore::StoreError;
+use objstore::protocol::{GcPlan, Inspector};
+
+/// Shows what is superfluous. Always true: superfluous objects are no problem.
+pub(crate) async fn plan(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let plan = inspector.gc_plan().await?;
+    if printer.is_json() {
+        printer.json(&plan);
+    } else {
+        print_plan(printer, &plan);
+    }
+    Ok(true)
+}
+
+/// Holds the collector until [`resume`].
+pub(crate) async fn pause(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    // An error when there is no database: a pin in a wrong place would hold nothing.
+    inspector.status().await?;
+    inspector.pause_collector().await?;
+    printer.line("paused: no owner deletes anything from now on, but for a batch that has begun (at most 1000 objects)");
+    Ok(true)
+}
+
+/// Ends the pause.
+pub(crate) async fn resume(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    inspector.resume_collector().await?;
+    let pins = inspector.gc_plan().await?.pins;
+    match pins.first() {
+        Some(pin) => printer.line(&format!("the pause has ended; {pin} holds the collector all the same")),
+        None => printer.line("the pause has ended; a running owner goes on within three minutes"),
+    }
+    Ok(true)
+}
+
+fn print_plan(printer: &Printer, plan: &GcPlan) {
+    print_unneeded(printer, "tombed", &plan.tombed);
+    print_unneeded(printer, "stray", &plan.strays);
+    for upload in &plan.uploads {
+        printer.line(&format!("unfinished upload: {} (id {})", upload.key, upload.id));
+    }
+    for pin in &plan.pins {
+        printer.line(&format!("HELD: {pin} holds the collector, so nothing is deleted"));
+    }
+    if !plan.uploads_unknown.is_empty() {
+        printer.line(&format!("unfinished uploads are not known: {}", plan.uploads_unknown));
+    }
+    let bytes = plan.tombed.iter().chain(&plan.strays).map(|object| object.size).sum();
+    printer.line(&format!(
+        "{} tombed, {} in no root and no tomb (published or found later), {} together; {} unfinished uploads",
+        plan.tombed.len(),
+        plan.strays.len(),
+        size(bytes),
+        plan.uploads.len()
+    ));
+    printer.line("nothing was deleted: only the server that owns the database deletes, while it runs");
+}
