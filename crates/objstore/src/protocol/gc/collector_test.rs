@@ -211,9 +211,10 @@ fn a_bucket_that_refuses_deletions_gets_few_of_them_and_is_told() {
     while start.elapsed() < Duration::from_secs(1) {
         f.work(1);
     }
-    // A LIST is the look for pins before each batch; the rests are 10 ms, 20 ms, 40 ms and so on.
+    // A LIST is the look for pins before each batch; the rests are 10 ms, 20 ms, 40 ms and so on. Rests that did not grow would
+    // give about a hundred.
     let (lists, deletes) = counts(&f);
-    let batches_max = u64::from((start.elapsed().as_millis() as u64 / 10).ilog2()) + 2;
+    let batches_max = u64::from((start.elapsed().as_millis() as u64 / 10).ilog2()) + 10;
     assert!(lists - before.0 <= batches_max, "{} batches in {:?}", lists - before.0, start.elapsed());
     assert!(deletes - before.1 <= 8 * batches_max, "{} deletions", deletes - before.1);
     f.store.refuse_deletes(false);
