@@ -258,3 +258,43 @@ def test_a_replica_without_a_binary_log_has_the_gtids_of_its_primary(lab):
     assert [gtid for gtid in gtids if gtid in set(told)] == told
     assert gtids == sorted(gtids, key=of_rows.index)
     assert not any(commit["binlog"] for commit in found)
+
+
+def newest_root(server) -> dict:
+    command = [str(paths.program("atollctl")), "--json", "roots", str(server.options["atoll_url"])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return [root for root in json.loads(done.stdout) if root["kind"] == "root"][-1]
+
+
+def test_roots_say_how_far_the_commits_go(lab):
+    """Of each domain the last one, also after a restart, a crash and the loss of the directory."""
+    server = start(lab, log_bin="binlog", server_id=7)
+    last = server.run(
+        "INSERT INTO t (v) VALUES (1)",
+        "SET gtid_domain_id = 3",
+        "INSERT INTO t (v) VALUES (2)",
+        "SET gtid_domain_id = 0",
+        "INSERT INTO t (v) VALUES (3)",
+        "SELECT @@last_gtid",
+        database="d",
+    )[0][0]
+    expected = sorted(server.value("SELECT @@gtid_binlog_pos").split(","))
+    assert len(expected) == 2
+    at = binary_log(server)[last]
+    server.kill()
+    server.start()
+    server.restart()
+    root = newest_root(server)
+    assert root["gtid_position"].split(",") == expected
+    assert root["binlog"] == {"file": at[0], "offset": at[1]}
+    assert abs(root["commit_us"] / 1e6 - time.time()) < 600
+    assert root["sequence"] > 0
+    server.stop()
+    server.wipe()
+    server.start()
+    server.run("SET sql_log_bin = 0", "INSERT INTO d.t (v) VALUES (4)")
+    server.restart()
+    later = newest_root(server)
+    assert later["gtid_position"].split(",") == expected
+    assert later["epoch"] > root["epoch"]
+    assert later["commit_us"] > root["commit_us"]

@@ -160,6 +160,13 @@ void atoll_store_note_drop(atoll_store *store);
  * with durability async nothing new is acknowledged before the bucket has all that was appended so far. */
 void atoll_store_note_recovered(atoll_store *store);
 
+/* A commit is in the WAL: roots say which were the newest when they were made, and so from which of them a
+ * restore to an earlier transaction may start. `time_us`: since 1970; `last_sequence`: RocksDB's.
+ * gtid_sequence 0: it has no GTID; binlog_offset 0: no binary log has it. Any thread. Costs a short lock. */
+void atoll_store_note_commit(atoll_store *store, uint64_t time_us, uint64_t last_sequence,
+                             uint32_t gtid_domain, uint32_t gtid_server, uint64_t gtid_sequence,
+                             uint64_t binlog_file, uint64_t binlog_offset);
+
 void atoll_store_wal_created(atoll_store *store, uint64_t number);
 /* The WAL `number` now has `length` bytes, not necessarily durable. */
 void atoll_store_wal_appended(atoll_store *store, uint64_t number, uint64_t length);

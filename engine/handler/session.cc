@@ -106,10 +106,21 @@ Status Session::prepare(const std::string &xid) {
   return transaction_->prepare(xid, plugin::flush_at_commit());
 }
 
+void Session::set_mark(const lsm::CommitMark &mark) {
+  mark_ = mark;
+  transaction_->set_mark(mark);
+}
+
+// What wrote nothing to the log has no position in it.
+void Session::note_commit(const Status &outcome) const {
+  if (outcome.ok() && transaction_->commit_position() != 0) plugin::note_commit(mark_);
+}
+
 void Session::commit_ordered() {
   if (!transaction_ || !transaction_->is_prepared()) return;
-  transaction_->set_mark(mark_of_prepared(thd_, before_prepare_));
+  set_mark(mark_of_prepared(thd_, before_prepare_));
   ordered_outcome_ = transaction_->commit_prepared(false);
+  note_commit(ordered_outcome_);
   committed_in_order_ = true;
 }
 
@@ -118,13 +129,16 @@ Status Session::commit(bool sync_later, Left *left) {
   if (committed_in_order_) return finish(ordered_outcome_, left);
   const bool sync = plugin::flush_at_commit();
   if (transaction_->is_prepared()) {
-    transaction_->set_mark(mark_of_prepared(thd_, before_prepare_));
-    return finish(transaction_->commit_prepared(sync), left);
+    set_mark(mark_of_prepared(thd_, before_prepare_));
+    const Status outcome = transaction_->commit_prepared(sync);
+    note_commit(outcome);
+    return finish(outcome, left);
   }
-  transaction_->set_mark(mark_of_unlogged(thd_));
+  set_mark(mark_of_unlogged(thd_));
   Status status = write_auto_increments();
   left->sync = sync && sync_later && transaction_->has_writes(lsm::Side::kMain);
   if (status.ok()) status = transaction_->commit(sync && !left->sync);
+  note_commit(status);
   return finish(status, left);
 }
 

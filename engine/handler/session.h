@@ -87,6 +87,8 @@ class Session {
   unsigned duplicate_index = ~0U;
 
  private:
+  void set_mark(const lsm::CommitMark &mark);
+  void note_commit(const Status &outcome) const;
   Status finish(const Status &outcome, Left *left);
   void spoil_online_builds(const char *reason);
   Status write_auto_increments();
@@ -103,6 +105,7 @@ class Session {
   Status ordered_outcome_;
   TwoPhaseCommit two_phase_;
   BinlogWrite before_prepare_;
+  lsm::CommitMark mark_;
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<OnlineBuild>> online_builds_;
 };

@@ -215,10 +215,14 @@ int finish_by_xid(XID *xid, bool commit_it) {
   if (plugin::instance() == nullptr) return kXaResourceManagerError;
   auto transaction = plugin::instance()->transactions->take_prepared(xid_bytes(*xid));
   if (!transaction) return kXaUnknownXid;
-  transaction->set_mark(mark_by_xid(current_thd));
+  const lsm::CommitMark mark = mark_by_xid(current_thd);
+  transaction->set_mark(mark);
   Status status =
       commit_it ? transaction->commit_prepared(plugin::flush_at_commit()) : transaction->rollback_prepared();
-  if (status.ok() && commit_it) status = after_commit_by_xid(transaction->commit_position());
+  if (status.ok() && commit_it) {
+    plugin::note_commit(mark);
+    status = after_commit_by_xid(transaction->commit_position());
+  }
   if (status.ok()) return kXaOk;
   plugin::log_error(status.with("finishing the prepared transaction " + xid_text(xid_bytes(*xid))).message());
   return kXaResourceManagerError;

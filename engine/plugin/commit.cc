@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/interrupt.h"
 #include "bridge/result.h"
 #include "plugin/instance.h"
@@ -63,6 +64,15 @@ Status after_commit(uint64_t wal_position) {
   atoll_store *store = instance()->store;
   return wait_in_slices(
       [&](uint32_t timeout_ms) { return atoll_store_after_commit(store, wal_position, timeout_ms); });
+}
+
+void note_commit(const lsm::CommitMark &mark) {
+  const Instance *running = instance();
+  const lsm::Gtid gtid = mark.gtid.value_or(lsm::Gtid());
+  const lsm::BinlogPosition binlog = mark.binlog.value_or(lsm::BinlogPosition());
+  const uint64_t last_sequence = running->database->db(lsm::Side::kMain)->GetLatestSequenceNumber();
+  atoll_store_note_commit(running->store, now_us(), last_sequence, gtid.domain, gtid.server, gtid.sequence,
+                          binlog.file, binlog.offset);
 }
 
 Status after_ddl() {

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "bridge/objstore.h"
 #include "catalog/catalog.h"
+#include "lsm/commit_mark.h"
 #include "lsm/database.h"
 #include "txn/transaction.h"
 
@@ -75,6 +76,8 @@ Status before_commit(bool is_spilled);
 // Errors: kUnavailable (the commit is local, but the bucket did not catch up within atoll_lag_wait_timeout),
 // kInterrupted (KILL while waiting), kFenced.
 Status after_commit(uint64_t wal_position);
+// A commit is in the log; roots in the bucket say which were the newest.
+void note_commit(const lsm::CommitMark &mark);
 // DDL is published before it returns (gate G8), bounded by the lag settings. With async, a bucket that does
 // not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync, as
 // after_commit(); else kFenced.

@@ -333,7 +333,18 @@ async fn objects(printer: &Printer, inspector: &Inspector) -> Result<bool, Store
 
 async fn roots(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     let roots = inspector.roots().await?;
-    let mut table = Table::new(&[">epoch", ">slot", "kind", "published", ">manifest", ">files", "note"]);
+    let mut table = Table::new(&[
+        ">epoch",
+        ">slot",
+        "kind",
+        "published",
+        ">manifest",
+        ">files",
+        "last commit (UTC)",
+        "GTID position",
+        ">binlog:offset",
+        "note",
+    ]);
     for root in &roots {
         let is_root = root.kind == "root";
         let if_root = |text: String| if is_root { text } else { String::new() };
@@ -344,6 +355,9 @@ async fn roots(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreEr
             if_root(age(root.published_ms)),
             if_root(format!("{}:{}", root.manifest, root.manifest_bytes)),
             if_root(root.files.to_string()),
+            root.commit_us.map(utc).unwrap_or_default(),
+            root.gtid_position.clone(),
+            root.binlog.map(|at| format!("{:06}:{}", at.file, at.offset)).unwrap_or_default(),
             root.note.clone(),
         ]);
     }

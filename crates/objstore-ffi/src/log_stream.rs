@@ -3,6 +3,7 @@
 use crate::abi::AtollResult;
 use crate::guard::{guarded, guarded_or};
 use crate::store::{StoreHandle, millis, reach};
+use objstore::protocol::{BinlogPosition, Gtid, NotedCommit};
 
 /// Functions that only pass numbers on; their contracts are in objstore.h.
 macro_rules! notices {
@@ -39,6 +40,32 @@ notices! {
 pub unsafe extern "C" fn atoll_store_wal_position(store: *const StoreHandle) -> u64 {
     // SAFETY: the caller upholds the rule above.
     guarded_or(0, || unsafe { reach(store) }.wal_position())
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_note_commit(
+    store: *const StoreHandle,
+    time_us: u64,
+    last_sequence: u64,
+    gtid_domain: u32,
+    gtid_server: u32,
+    gtid_sequence: u64,
+    binlog_file: u64,
+    binlog_offset: u64,
+) {
+    let gtid = Gtid { domain: gtid_domain, server: gtid_server, sequence: gtid_sequence };
+    let binlog = BinlogPosition { file: binlog_file, offset: binlog_offset };
+    let commit = NotedCommit {
+        sequence: last_sequence,
+        time_us,
+        gtid: (gtid_sequence != 0).then_some(gtid),
+        binlog: (binlog_offset != 0).then_some(binlog),
+    };
+    // SAFETY: the caller upholds the rule above.
+    guarded_or((), || unsafe { reach(store) }.note_commit(&commit));
 }
 
 /// # Safety

@@ -8,7 +8,7 @@ use super::home::Home;
 use super::identity;
 use super::image::{self, Image};
 use super::local::damaged_object;
-use super::marks::{Commit, CommitReader};
+use super::marks::{BinlogPosition, Commit, CommitReader};
 use super::names;
 use super::records::{EpochClaim, RootId, RootSlot};
 use super::slots::{read_record, read_root_slot};
@@ -70,6 +70,12 @@ pub struct RootStatus {
     pub files_bytes: Option<u64>,
     pub ddl_seq: u64,
     pub wal_first_chunk: u64,
+    /// The newest commits when the root was made: RocksDB's last sequence number, the time in microseconds since 1970, the
+    /// last GTID of each domain, the place in the binary log. None: it knows none, or an earlier version made the root.
+    pub sequence: Option<u64>,
+    pub commit_us: Option<u64>,
+    pub gtid_position: String,
+    pub binlog: Option<BinlogPosition>,
     /// What else there is to say, e.g. who fenced the epoch.
     pub note: String,
 }
@@ -371,6 +377,10 @@ fn status_of_slot(id: RootId, slot: &RootSlot) -> RootStatus {
         files_bytes: None,
         ddl_seq: 0,
         wal_first_chunk: 0,
+        sequence: None,
+        commit_us: None,
+        gtid_position: String::new(),
+        binlog: None,
         note: String::new(),
     };
     match slot {
@@ -380,6 +390,11 @@ fn status_of_slot(id: RootId, slot: &RootSlot) -> RootStatus {
             (status.manifest, status.manifest_bytes) = (root.manifest.number, root.manifest_bytes);
             status.files = root.files_count;
             (status.ddl_seq, status.wal_first_chunk) = (root.ddl_seq, root.wal_first_chunk);
+            if let Some(position) = &root.position {
+                status.sequence = Some(position.sequence);
+                status.commit_us = (position.time_us != 0).then_some(position.time_us);
+                (status.gtid_position, status.binlog) = (position.gtid_text(), position.binlog);
+            }
             let map = if root.is_full() { "full map" } else { "changes" };
             status.note = format!("{map}: +{} -{} files", root.added.len(), root.removed.len());
         }

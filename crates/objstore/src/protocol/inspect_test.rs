@@ -2,7 +2,9 @@
 //! Method: a small database in memory; then each object that a restore needs is removed or damaged in turn.
 
 use super::inspect::Inspector;
+use super::marks::{BinlogPosition, Gtid};
 use super::names;
+use super::position::NotedCommit;
 use super::test_db::*;
 use crate::bucket::Bucket;
 use crate::config::Durability;
@@ -40,6 +42,36 @@ fn status_roots_and_files_agree_with_the_store() {
     assert_eq!(roots.first().map(|root| root.kind.as_str()), Some("claim"));
     assert_eq!(roots.last().map(|last| last.slot), Some(root.slot));
     assert!(block(Inspector::new(Bucket::in_memory()).status()).unwrap_err().is_not_found());
+}
+
+#[test]
+fn roots_say_how_far_the_commits_go_also_after_a_start_or_without_the_directory() {
+    let bucket = Bucket::in_memory();
+    let (dir, mut db) = database(&bucket);
+    let newest = || block(Inspector::new(bucket.clone()).status()).unwrap().root.unwrap();
+    assert_eq!((newest().sequence, newest().commit_us, newest().gtid_position.as_str()), (Some(0), None, ""));
+    let mut model = Model::default();
+    for (domain, sequence) in [(0, 5), (3, 7), (0, 6)] {
+        let gtid = Some(Gtid { domain, server: 1, sequence });
+        let binlog = Some(BinlogPosition { file: 4, offset: 100 * sequence });
+        db.store.note_commit(&NotedCommit { sequence, time_us: 1000 + sequence, gtid, binlog });
+    }
+    let expected = BinlogPosition { file: 4, offset: 700 };
+    for round in 0..3 {
+        db.commit(&mut model, 0b11, round, round);
+        db.flush(0, true);
+        db.store.publish(WAIT).unwrap();
+        let root = newest();
+        assert_eq!((root.sequence, root.commit_us), (Some(7), Some(1007)), "round {round}");
+        assert_eq!((root.gtid_position.as_str(), root.binlog), ("0-1-6,3-1-7", Some(expected)));
+        if round == 0 {
+            crash(db);
+        } else {
+            lose(db, dir.path());
+        }
+        let store = open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, quick()).unwrap();
+        db = Db::open(store, dir.path(), true);
+    }
 }
 
 #[test]

@@ -166,6 +166,15 @@ pub(crate) fn read_wal_range(file: &File, offset: u64, length: usize) -> std::io
     file.read_exact_at(&mut bytes, offset).map(|()| bytes)
 }
 
+/// `length` bytes of a file from `offset` on. Fewer are an error.
+pub(crate) fn read_range(path: &Path, offset: u64, length: u64) -> Result<Vec<u8>> {
+    let read = || {
+        let mut bytes = vec![0; length as usize];
+        File::open(path)?.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    read().map_err(|e| StoreError::from_io("reading", path, &e))
+}
+
 /// The length of a WAL without the zeros at its end, in bytes.
 pub(crate) fn solid_bytes(path: &Path) -> Result<u64> {
     const STEP_BYTES: u64 = 64 << 10;

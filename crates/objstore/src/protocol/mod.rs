@@ -33,6 +33,7 @@ mod merger;
 mod names;
 mod open;
 mod opener;
+mod position;
 mod publisher;
 mod records;
 mod replay;
@@ -52,6 +53,7 @@ pub use inspect::{
 };
 pub use marks::{BinlogPosition, Commit, CommitReader, Gtid};
 pub use opener::Opener;
+pub use position::NotedCommit;
 pub use store::{Store, StoreStats};
 
 #[cfg(test)]

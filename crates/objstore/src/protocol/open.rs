@@ -19,6 +19,7 @@ use super::lag::CommitPath;
 use super::local::{self, LocalState};
 use super::local_wal;
 use super::opener::{Newcomer, Opener};
+use super::position::{Position, Tracker};
 use super::records::{Alive, ClaimRoot, FileMap, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Former, Owner, Shared, Tuning};
@@ -56,6 +57,8 @@ struct Directory {
     files: FileMap,
     was_restored: bool,
     former: Former,
+    /// Of the base root.
+    position: Position,
 }
 
 /// Opens the database in `bucket` for `config`.
@@ -87,6 +90,9 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     let shared = Arc::new(Shared::new(bucket, files, owner, path, options.tuning, log));
     shared.lock().former = directory.former;
     add_existing_wals(&shared)?;
+    let mut commits = Tracker::new(directory.position);
+    commits.note_wals(&shared.local_dir, &shared.log)?;
+    *shared.commits.lock() = commits;
     if !directory.was_restored {
         shared.path.set_inherited();
     }
@@ -204,10 +210,10 @@ async fn prepare_directory(
     };
     if is_current {
         std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
-        let former = compare_wals(bucket, log, dir, claimed).await?;
+        let (former, position) = compare_wals(bucket, log, dir, claimed).await?;
         let files = known_files(bucket, owner, claimed).await?;
         local::write_marker(dir, &fresh_marker(&owner.db_uuid, owner.epoch))?;
-        return Ok(Directory { files, was_restored: false, former });
+        return Ok(Directory { files, was_restored: false, former, position });
     }
     let Some(base) = claimed.base else {
         return Err(StoreError::Bug("a database that never published cannot be newer".to_owned()));
@@ -233,15 +239,22 @@ async fn prepare_directory(
     }
     let image = image::load(bucket, base).await?;
     let former = restore_logged(bucket, log, owner, &image, claimed.wal_end).await?;
-    Ok(Directory { files: image.files, was_restored: true, former })
+    let position = image.root.position.clone().unwrap_or_default();
+    Ok(Directory { files: image.files, was_restored: true, former, position })
 }
 
-/// Before RocksDB reads the local WALs, they get what only the bucket has.
-async fn compare_wals(bucket: &Bucket, log: &LogFn, dir: &Path, claimed: &ClaimRoot) -> Result<Former> {
-    let Some(base) = claimed.base else { return Ok(Former::NeededTo(0)) };
+/// Before RocksDB reads the local WALs, they get what only the bucket has. Also returns what the base root says.
+async fn compare_wals(
+    bucket: &Bucket,
+    log: &LogFn,
+    dir: &Path,
+    claimed: &ClaimRoot,
+) -> Result<(Former, Position)> {
+    let Some(base) = claimed.base else { return Ok((Former::NeededTo(0), Position::default())) };
     let root = image::read_root(bucket, base).await?;
     let compared = local_wal::compare(bucket, &root, claimed.wal_end, dir, log).await?;
-    Ok(if compared.is_whole { Former::NeededTo(compared.last_start.unwrap_or(0)) } else { Former::Kept })
+    let needed_to = Former::NeededTo(compared.last_start.unwrap_or(0));
+    Ok((if compared.is_whole { needed_to } else { Former::Kept }, root.position.unwrap_or_default()))
 }
 
 async fn restore_logged(

@@ -176,6 +176,7 @@ fn root(ddl_seq: u64) -> Root {
         added: vec![],
         removed: vec![],
         wal_runs: vec![],
+        position: None,
     }
 }
 

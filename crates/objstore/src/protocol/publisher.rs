@@ -20,7 +20,7 @@
 
 use super::claim::wall_clock_ms;
 use super::gc::RootHistory;
-use super::local::{manifest_path, random_nonce, write_files, write_marker};
+use super::local::{manifest_path, random_nonce, read_range, write_files, write_marker};
 use super::names::{self, ManifestCopy};
 use super::records::{FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId, RootSlot};
 use super::shared::{Shared, State};
@@ -404,6 +404,7 @@ impl Publisher {
             added,
             removed,
             wal_runs,
+            position: Some(shared.commits.lock().position().clone()),
         };
         let nonce = random_nonce()?;
         let bytes = Bytes::from(root.encode(&nonce));
@@ -487,13 +488,4 @@ impl Publisher {
 
 fn map_entries<'a>(files: impl IntoIterator<Item = (&'a u64, &'a FileRecord)>) -> Vec<MapEntry> {
     files.into_iter().map(|(number, file)| MapEntry::new(*number, file)).collect()
-}
-
-fn read_range(path: &std::path::Path, offset: u64, length: u64) -> Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt;
-    let read = || {
-        let mut bytes = vec![0; length as usize];
-        std::fs::File::open(path)?.read_exact_at(&mut bytes, offset).map(|()| bytes)
-    };
-    read().map_err(|e| StoreError::from_io("reading", path, &e))
 }

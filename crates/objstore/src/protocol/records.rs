@@ -6,6 +6,7 @@
 use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use super::home::Home;
 use super::names::ManifestCopy;
+use super::position::Position;
 use super::wal_record::{WalRun, read_runs, write_runs};
 use crate::files::FileRecord;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ const KIND_MARKER: u16 = 8;
 const KIND_LOCAL_FILES: u16 = 9;
 pub(crate) const KIND_MERGED_CHUNKS: u16 = 10;
 
+/// Field of a root's extension area: how far its commits go. Not required: a restore does not look at it.
+const TAG_POSITION: u16 = 0x0001;
 /// Field of a root's extension area: the merged objects of its WAL. Required, because a reader that did not know it would
 /// look for chunks that are gone.
 const TAG_WAL_RUNS: u16 = 0x8001;
@@ -105,6 +108,8 @@ pub(crate) struct Root {
     pub(crate) removed: Vec<u64>,
     /// Chunks that are read from merged objects, in ascending order. Those behind the last one are objects of their own.
     pub(crate) wal_runs: Vec<WalRun>,
+    /// None in roots of earlier versions.
+    pub(crate) position: Option<Position>,
 }
 
 /// `man/<E>/<manifest>/<offset>`: a range of MANIFEST bytes.
@@ -285,10 +290,9 @@ impl Root {
     }
 
     fn extension(&self) -> Vec<(u16, Vec<u8>)> {
-        if self.wal_runs.is_empty() {
-            return Vec::new();
-        }
-        vec![(TAG_WAL_RUNS, write_runs(&self.wal_runs))]
+        let position = self.position.iter().map(|position| (TAG_POSITION, position.encode()));
+        let runs = (!self.wal_runs.is_empty()).then(|| (TAG_WAL_RUNS, write_runs(&self.wal_runs)));
+        position.chain(runs).collect()
     }
 
     fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
@@ -307,11 +311,17 @@ impl Root {
             added: read_entries(&mut frame)?,
             removed: Vec::new(),
             wal_runs: Vec::new(),
+            position: None,
         };
         for _ in 0..frame.count(8)? {
             root.removed.push(frame.u64()?);
         }
-        if let Some(runs) = frame.extension(&[TAG_WAL_RUNS])?.get(&TAG_WAL_RUNS) {
+        let fields = frame.extension(&[TAG_POSITION, TAG_WAL_RUNS])?;
+        if let Some(position) = fields.get(&TAG_POSITION) {
+            let wrong = || frame.wrong("the position of the last commits is malformed");
+            root.position = Some(Position::decode(position).ok_or_else(wrong)?);
+        }
+        if let Some(runs) = fields.get(&TAG_WAL_RUNS) {
             root.wal_runs =
                 read_runs(runs).ok_or_else(|| frame.wrong("the list of merged WAL chunks is malformed"))?;
         }

@@ -3,7 +3,9 @@
 
 use super::codec::{FormatError, FrameWriter, Nonce};
 use super::home::Home;
+use super::marks::{BinlogPosition, Gtid};
 use super::names::ManifestCopy;
+use super::position::Position;
 use super::records::*;
 use super::test_random::Random;
 use super::wal_record::{MergedChunks, WalRun};
@@ -50,7 +52,18 @@ fn root(random: &mut Random) -> Root {
         },
         added,
         wal_runs: runs(random),
+        position: position(random),
     }
+}
+
+fn position(random: &mut Random) -> Option<Position> {
+    let gtids = (0..random.below(4) as u32)
+        .map(|domain| (domain, Gtid { domain, server: random.next() as u32, sequence: random.next() }));
+    let gtids = gtids.collect();
+    let offset = random.below(2) * random.next();
+    let binlog = (offset != 0).then(|| BinlogPosition { file: random.next(), offset });
+    let position = Position { sequence: random.next(), time_us: random.next(), gtids, binlog };
+    (random.below(4) != 0).then_some(position)
 }
 
 fn runs(random: &mut Random) -> Vec<WalRun> {
@@ -253,6 +266,7 @@ fn root_of_format_1() -> Root {
         added: vec![MapEntry { number: 25, key, size_bytes: 65_536, crc32c: 0x9abc_def0 }],
         removed: vec![11, 12],
         wal_runs: vec![],
+        position: None,
     }
 }
 
@@ -283,11 +297,11 @@ fn root_with_fields(fields: &[(u16, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn unknown_fields_of_an_extension_area_are_ignored_or_refused_by_their_tag() {
-    let read = RootSlot::decode(&root_with_fields(&[(1, b"a later time"), (0x7fff, b"")]));
+    let read = RootSlot::decode(&root_with_fields(&[(0x0100, b"a later time"), (0x7fff, b"")]));
     assert_eq!(read, Ok(RootSlot::Root(root_of_format_1())));
-    let error = RootSlot::decode(&root_with_fields(&[(1, b"x"), (0x9000, b"y")])).expect_err("required");
+    let error = RootSlot::decode(&root_with_fields(&[(0x0100, b"x"), (0x9000, b"y")])).expect_err("required");
     assert!(error.to_string().contains("field 0x9000"), "{error}");
-    for fields in [[(2u16, b"x".as_slice()), (1, b"x")], [(2, b"x"), (2, b"x")]] {
+    for fields in [[(0x0101u16, b"x".as_slice()), (0x0100, b"x")], [(0x0101, b"x"), (0x0101, b"x")]] {
         let error = RootSlot::decode(&root_with_fields(&fields)).expect_err("out of order");
         assert!(error.to_string().contains("out of order"), "{error}");
     }

@@ -7,6 +7,7 @@
 use super::gc::{GcTuning, Inbox};
 use super::lag::CommitPath;
 use super::local::wal_path;
+use super::position::Tracker;
 use super::records::Fence;
 use super::slots::fenced_error;
 use super::wal_runs::MergeLimits;
@@ -149,6 +150,8 @@ pub(crate) struct Shared {
     pub(crate) tuning: Tuning,
     pub(crate) path: CommitPath,
     pub(crate) state: Mutex<State>,
+    /// The newest commits. Its lock is taken last, for moments.
+    pub(crate) commits: Mutex<Tracker>,
     pub(crate) changed: Condvar,
     pub(crate) wake_publisher: Notify,
     pub(crate) wake_shipper: Notify,
@@ -217,6 +220,7 @@ impl Shared {
             tuning,
             path,
             state: Mutex::new(State::new()),
+            commits: Mutex::default(),
             changed: Condvar::new(),
             wake_publisher: Notify::new(),
             wake_shipper: Notify::new(),

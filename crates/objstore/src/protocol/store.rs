@@ -6,6 +6,7 @@
 //! Threads: every method may be called from any thread that is not one of a tokio runtime.
 
 use super::opener::Opener;
+use super::position::NotedCommit;
 use super::publisher::Publisher;
 use super::records::{Alive, RootId, RootSlot};
 use super::replay::short_replay;
@@ -250,6 +251,11 @@ impl Store {
         state.set_dirty();
         drop(state);
         self.shared.wake_publisher.notify_one();
+    }
+
+    /// A commit is in the WAL; see `atoll_store_note_commit` in objstore.h.
+    pub fn note_commit(&self, commit: &NotedCommit) {
+        self.shared.commits.lock().note(commit);
     }
 
     /// WAL bytes appended by this process so far.
