@@ -277,6 +277,9 @@ async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreE
     printer.line(&format!("database   {}", status.db_uuid));
     printer.line(&format!("place      {}", status.place));
     printer.line(&format!("created    {}", age(status.created_ms)));
+    if let Some(parent) = &status.parent {
+        printer.line(&format!("cloned     from {} at root {}/{}", parent.db_uuid, parent.epoch, parent.slot));
+    }
     let (epoch, claimed) = (status.newest_epoch, age(status.claimed_ms));
     printer.line(&format!("epoch      {epoch}, claimed {claimed} by '{}'", status.claimed_by));
     match &status.owner {

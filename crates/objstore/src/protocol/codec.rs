@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 
 /// Bytes of a frame around its body: 28 in front and the checksum behind.
 pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
-/// The format of records without an extension area.
+/// The format of records without an extension area: fences, and all records of the first versions.
 pub(crate) const RECORD_FORMAT: u16 = 1;
-/// The format of records with one; the newest that this version reads.
+/// The format of records with one: what this version writes, and the newest that it reads.
 pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
 /// A reader must understand every field with this tag or a higher one (C3).
 pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
@@ -55,17 +55,20 @@ impl FormatError {
 /// Builds the body of one record, then the frame around it.
 pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
+    /// The extension area is still to be written.
+    needs_extension: bool,
 }
 
 impl FrameWriter {
-    /// A record without an extension area.
-    pub(crate) fn new(kind: u16, nonce: &Nonce) -> Self {
-        Self::with_format(RECORD_FORMAT, kind, nonce, 128)
+    /// A record whose body has about `body_bytes`. It ends with an extension area, empty unless [`Self::extension`] is
+    /// called.
+    pub(crate) fn new(kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
+        Self::with_format(EXTENSIBLE_FORMAT, kind, nonce, body_bytes)
     }
 
-    /// A record that ends with [`Self::extension`]; its body has about `body_bytes`.
-    pub(crate) fn extensible(kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
-        Self::with_format(EXTENSIBLE_FORMAT, kind, nonce, body_bytes)
+    /// A record that never gets an extension area.
+    pub(crate) fn fixed(kind: u16, nonce: &Nonce) -> Self {
+        Self::with_format(RECORD_FORMAT, kind, nonce, 128)
     }
 
     fn with_format(format: u16, kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
@@ -75,7 +78,7 @@ impl FrameWriter {
         bytes.extend_from_slice(&kind.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(nonce);
-        Self { bytes }
+        Self { bytes, needs_extension: format == EXTENSIBLE_FORMAT }
     }
 
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
@@ -107,6 +110,7 @@ impl FrameWriter {
     /// The extension area: the last thing in the body of a record of format 2. `fields` are in ascending order of their
     /// tags; see C3 for the choice of a tag.
     pub(crate) fn extension(&mut self, fields: &[(u16, Vec<u8>)]) -> &mut Self {
+        self.needs_extension = false;
         self.u32(fields.len() as u32);
         for (tag, value) in fields {
             self.raw(&tag.to_le_bytes()).bytes(value);
@@ -116,6 +120,9 @@ impl FrameWriter {
 
     /// Closes the frame: fills in the length, appends the checksum.
     pub(crate) fn finish(mut self) -> Vec<u8> {
+        if self.needs_extension {
+            self.extension(&[]);
+        }
         let body_bytes = (self.bytes.len() - HEADER_BYTES) as u32;
         self.bytes[8..12].copy_from_slice(&body_bytes.to_le_bytes());
         let crc = crc32c(&self.bytes);
@@ -253,12 +260,9 @@ impl<'a> FrameReader<'a> {
         Ok(fields)
     }
 
-    /// Ends the reading; bytes left over are an error (C1).
-    pub(crate) fn finish(self) -> Result<(), FormatError> {
-        if self.has_extension {
-            let what = format!("record format {EXTENSIBLE_FORMAT} is not known for kind {}", self.kind);
-            return Err(FormatError::new(what, 4));
-        }
+    /// Ends the reading; bytes left over are an error (C1). Reads the extension area of a kind that has no fields yet.
+    pub(crate) fn finish(mut self) -> Result<(), FormatError> {
+        self.extension(&[])?;
         if self.at != self.end {
             return Err(FormatError::new("bytes are left over behind the last field", self.at));
         }

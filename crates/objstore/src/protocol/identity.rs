@@ -14,6 +14,15 @@ use serde::{Deserialize, Serialize};
 /// The layout of the whole bucket. Raised when an older server could damage it.
 pub(crate) const BUCKET_FORMAT: u32 = 1;
 
+/// Where a clone began: a root of another database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Parent {
+    pub db_uuid: String,
+    pub epoch: u64,
+    pub slot: u64,
+}
+
 /// The content of `db.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
@@ -23,13 +32,19 @@ pub(crate) struct Identity {
     pub(crate) created_ms: u64,
     /// Sixteen hexadecimal digits; tells one creator's attempt from another's.
     pub(crate) nonce: String,
+    /// None: the database is no clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<Parent>,
     /// CRC-32C of the other fields, see [`Identity::sum`]: a damaged uuid must not look like another database.
     pub(crate) crc32c: String,
 }
 
 impl Identity {
     fn sum(&self) -> String {
-        let text = format!("{} {} {} {}", self.format, self.db_uuid, self.created_ms, self.nonce);
+        let mut text = format!("{} {} {} {}", self.format, self.db_uuid, self.created_ms, self.nonce);
+        if let Some(Parent { db_uuid, epoch, slot }) = &self.parent {
+            text += &format!(" {db_uuid} {epoch} {slot}");
+        }
         format!("{:08x}", crc32c(text.as_bytes()))
     }
 }
@@ -78,6 +93,7 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
         db_uuid: uuid_of(&random[..16]),
         created_ms: wall_clock_ms(),
         nonce: nonce.clone(),
+        parent: None,
         crc32c: String::new(),
     };
     identity.crc32c = identity.sum();
@@ -173,6 +189,18 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    /// What a server of the first versions wrote, and what a clone has.
+    #[test]
+    fn identities_with_and_without_a_parent_are_read() {
+        let first = parse(include_bytes!("fixtures/db.json"), "b").unwrap();
+        assert_eq!((first.format, first.created_ms, &first.parent), (1, 1_764_000_000_000, &None));
+        let clone = parse(include_bytes!("fixtures/db-clone.json"), "b").unwrap();
+        let parent = Parent { db_uuid: first.db_uuid, epoch: 3, slot: 9 };
+        assert_eq!(clone.parent, Some(parent));
+        let orphan = include_str!("fixtures/db-clone.json").replace("\"slot\": 9", "\"slot\": 8");
+        assert!(matches!(parse(orphan.as_bytes(), "b"), Err(StoreError::Corruption(_))));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::age::{self, NewestRecord};
 use super::home::Home;
-use super::identity;
+use super::identity::{self, Parent};
 use super::image::{self, Image};
 use super::local::damaged_object;
 use super::marks::{BinlogPosition, Commit, CommitReader};
@@ -34,6 +34,8 @@ pub struct DatabaseStatus {
     pub db_uuid: String,
     pub bucket_format: u32,
     pub created_ms: u64,
+    /// None: the database is no clone.
+    pub parent: Option<Parent>,
     pub newest_epoch: u64,
     /// The server that claimed the newest epoch, and when, by its clock.
     pub claimed_by: String,
@@ -158,6 +160,7 @@ impl Inspector {
             db_uuid: identity.db_uuid,
             bucket_format: identity.format,
             created_ms: identity.created_ms,
+            parent: identity.parent,
             newest_epoch,
             claimed_by: claim.server_id,
             claimed_ms: claim.claimed_ms,

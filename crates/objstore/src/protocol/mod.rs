@@ -48,6 +48,7 @@ mod wal_table;
 
 pub use fsck::{FsckOptions, FsckReport, Unneeded};
 pub use gc::GcPlan;
+pub use identity::Parent;
 pub use inspect::{
     DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
 };
@@ -62,6 +63,8 @@ mod age_test;
 mod bounded_test;
 #[cfg(test)]
 mod fencing_test;
+#[cfg(test)]
+mod fixtures_test;
 #[cfg(test)]
 mod fsck_test;
 #[cfg(test)]

@@ -188,7 +188,7 @@ impl MapEntry {
 
 impl EpochClaim {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_EPOCH, nonce);
+        let mut frame = FrameWriter::new(KIND_EPOCH, nonce, 128);
         frame.u64(self.epoch).bytes(self.server_id.as_bytes()).u64(self.claimed_ms);
         frame.bytes(self.home.boot.as_bytes()).u64(self.home.device).u64(self.home.inode);
         frame.finish()
@@ -208,7 +208,7 @@ impl Fence {
         let name = fence_name(&self.by_server);
         let mut padded = [0; FENCE_SERVER_BYTES];
         padded[..name.len()].copy_from_slice(name.as_bytes());
-        let mut frame = FrameWriter::new(KIND_FENCE, nonce);
+        let mut frame = FrameWriter::fixed(KIND_FENCE, nonce);
         frame.u64(self.by_epoch).u8(name.len() as u8).raw(&padded);
         frame.finish()
     }
@@ -237,7 +237,7 @@ fn fence_name(server: &str) -> &str {
 
 impl ClaimRoot {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_CLAIM, nonce);
+        let mut frame = FrameWriter::new(KIND_CLAIM, nonce, 128);
         let base = self.base.unwrap_or(RootId { epoch: 0, slot: 0 });
         frame
             .u64(self.epoch)
@@ -274,7 +274,7 @@ impl Root {
     }
 
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::extensible(KIND_ROOT, nonce, 256);
+        let mut frame = FrameWriter::new(KIND_ROOT, nonce, 256);
         frame.u64(self.id.epoch).u64(self.id.slot);
         frame.u64(self.manifest.number).u32(self.manifest.copy).u64(self.manifest_bytes);
         frame.u32(self.manifest_crc32c).u64(self.ddl_seq).u64(self.wal_min).u64(self.wal_first_chunk);
@@ -337,7 +337,7 @@ impl Root {
 
 impl ManifestChunk {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_MANIFEST_CHUNK, nonce);
+        let mut frame = FrameWriter::new(KIND_MANIFEST_CHUNK, nonce, 64 + self.bytes.len());
         frame.u64(self.epoch).u64(self.manifest.number).u32(self.manifest.copy).u64(self.offset);
         frame.bytes(&self.bytes);
         frame.finish()
@@ -357,7 +357,7 @@ impl ManifestChunk {
 
 impl WalChunk {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_WAL_CHUNK, nonce);
+        let mut frame = FrameWriter::new(KIND_WAL_CHUNK, nonce, 64 + self.bytes.len());
         frame.u64(self.epoch).u64(self.chunk).u64(self.log).u64(self.offset).u64(self.ddl_seq);
         frame.u32(self.previous_crc32c).bytes(&self.bytes);
         frame.finish()
@@ -379,7 +379,7 @@ impl WalChunk {
 
 impl Alive {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_ALIVE, nonce);
+        let mut frame = FrameWriter::new(KIND_ALIVE, nonce, 128);
         frame.u64(self.epoch).bytes(self.server_id.as_bytes()).u64(self.counter).u8(u8::from(self.closed));
         frame.finish()
     }
@@ -398,7 +398,7 @@ impl Alive {
 
 impl Marker {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_MARKER, nonce);
+        let mut frame = FrameWriter::new(KIND_MARKER, nonce, 128);
         frame.bytes(self.db_uuid.as_bytes()).u64(self.epoch).u64(self.root.epoch).u64(self.root.slot);
         frame.finish()
     }
@@ -416,7 +416,7 @@ impl Marker {
 
 impl LocalFiles {
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_LOCAL_FILES, nonce);
+        let mut frame = FrameWriter::new(KIND_LOCAL_FILES, nonce, 64 + 64 * self.files.len());
         frame.bytes(self.db_uuid.as_bytes());
         write_entries(&mut frame, &self.files);
         frame.finish()

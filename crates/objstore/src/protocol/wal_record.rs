@@ -27,12 +27,11 @@ impl MergedChunks {
     /// The object of the chunk objects `chunks`, of which the first has number `first`.
     pub(crate) fn encode(epoch: u64, first: u64, chunks: &[Bytes], nonce: &Nonce) -> Vec<u8> {
         let body_bytes = chunks.iter().map(|chunk| chunk.len() + 4).sum::<usize>() + 24;
-        let mut frame = FrameWriter::extensible(KIND_MERGED_CHUNKS, nonce, body_bytes);
+        let mut frame = FrameWriter::new(KIND_MERGED_CHUNKS, nonce, body_bytes);
         frame.u64(epoch).u64(first).u32(chunks.len() as u32);
         for chunk in chunks {
             frame.bytes(chunk);
         }
-        frame.extension(&[]);
         frame.finish()
     }
 
@@ -44,7 +43,6 @@ impl MergedChunks {
         for _ in 0..frame.count(4)? {
             chunks.push(bytes.slice_ref(frame.bytes()?));
         }
-        frame.extension(&[])?;
         frame.finish().map(|()| Self { epoch, first, chunks })
     }
 }

@@ -1,0 +1,113 @@
+//! Goal:   what earlier versions wrote is read for ever, and nobody changes what is written without noticing.
+//! Method: one record of each kind as bytes in fixtures/: in format 1, and as this version writes it. A line is a name and
+//!         the bytes in hexadecimal.
+
+use super::codec::Nonce;
+use super::home::Home;
+use super::marks::{BinlogPosition, Gtid};
+use super::names::ManifestCopy;
+use super::position::Position;
+use super::records::*;
+use super::wal_record::{MergedChunks, WalRun};
+
+const NONCE: Nonce = [7; 16];
+const FORMAT_1: &str = include_str!("fixtures/format-1.txt");
+const FORMAT_2: &str = include_str!("fixtures/format-2.txt");
+
+fn fixture(text: &str, name: &str) -> Vec<u8> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let digits = line.unwrap_or_else(|| panic!("no fixture for {name}"));
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn root() -> Root {
+    let key = "sst/ab/00000000000000000003-25.sst".to_owned();
+    let gtid = |domain, sequence| (domain, Gtid { domain, server: 101, sequence });
+    Root {
+        id: RootId { epoch: 3, slot: 9 },
+        manifest: ManifestCopy { number: 17, copy: 2 },
+        manifest_bytes: 4711,
+        manifest_crc32c: 0x1234_5678,
+        ddl_seq: 5,
+        wal_min: 21,
+        wal_first_chunk: 40,
+        wal_needed_end: 44,
+        published_ms: 1_764_000_000_000,
+        map_slot: 8,
+        files_count: 3,
+        added: vec![MapEntry { number: 25, key, size_bytes: 65_536, crc32c: 0x9abc_def0 }],
+        removed: vec![11, 12],
+        wal_runs: vec![WalRun { first: 40, end: 42, bytes: 1000 }],
+        position: Some(Position {
+            sequence: 77,
+            time_us: 1_764_000_000_000_001,
+            gtids: [gtid(0, 500), gtid(9, 7)].into(),
+            binlog: Some(BinlogPosition { file: 3, offset: 1234 }),
+        }),
+    }
+}
+
+/// By whom the bytes were written.
+#[derive(Clone, Copy, PartialEq)]
+enum Written {
+    InFormat1,
+    Now,
+}
+
+/// Every kind, with how its bytes are read and written.
+fn check_all(text: &str, written: Written) {
+    let check = |name: &str, encoded: Vec<u8>, is_read: &dyn Fn(&[u8]) -> bool| {
+        let bytes = fixture(text, name);
+        assert!(is_read(&bytes), "{name} is read as another record");
+        if written == Written::Now {
+            assert_eq!(hex(&encoded), hex(&bytes), "{name} is written in another way");
+        }
+    };
+    let home = Home { boot: "0f3b".to_owned(), device: 64_769, inode: 131 };
+    let server_id = "db1:3306:77".to_owned();
+    let epoch = EpochClaim { epoch: 3, server_id: server_id.clone(), claimed_ms: 1_764_000_000_000, home };
+    check("epoch", epoch.encode(&NONCE), &|b| EpochClaim::decode(b).as_ref() == Ok(&epoch));
+    let fence = Fence { by_epoch: 4, by_server: server_id.clone() };
+    check("fence", fence.encode(&NONCE), &|b| RootSlot::decode(b) == Ok(RootSlot::Fence(fence.clone())));
+    let claim = ClaimRoot { epoch: 3, base: Some(RootId { epoch: 2, slot: 8 }), wal_end: 12 };
+    check("claim", claim.encode(&NONCE), &|b| RootSlot::decode(b) == Ok(RootSlot::Claim(claim.clone())));
+    let mut root = root();
+    if written == Written::InFormat1 {
+        root = Root { wal_runs: vec![], position: None, ..root };
+    }
+    check("root", root.encode(&NONCE), &|b| RootSlot::decode(b) == Ok(RootSlot::Root(root.clone())));
+    let bytes = b"bytes of RocksDB".to_vec();
+    let manifest = ManifestChunk { epoch: 3, manifest: root.manifest, offset: 100, bytes: bytes.clone() };
+    check("manifest", manifest.encode(&NONCE), &|b| ManifestChunk::decode(b).as_ref() == Ok(&manifest));
+    let (log, offset, previous_crc32c) = (21, 4096, 0x1234_5678);
+    let wal = WalChunk { epoch: 3, chunk: 40, log, offset, ddl_seq: 5, previous_crc32c, bytes };
+    check("wal", wal.encode(&NONCE), &|b| WalSlot::decode(b) == Ok(WalSlot::Chunk(wal.clone())));
+    let alive = Alive { epoch: 3, server_id, counter: 9, closed: true };
+    check("alive", alive.encode(&NONCE), &|b| Alive::decode(b).as_ref() == Ok(&alive));
+    let db_uuid = "11111111-2222-4333-8444-555555555555".to_owned();
+    let marker = Marker { db_uuid: db_uuid.clone(), epoch: 3, root: root.id };
+    check("marker", marker.encode(&NONCE), &|b| Marker::decode(b).as_ref() == Ok(&marker));
+    let files = LocalFiles { db_uuid, files: root.added.clone() };
+    check("files", files.encode(&NONCE), &|b| LocalFiles::decode(b).as_ref() == Ok(&files));
+    if written == Written::InFormat1 {
+        return; // Merged chunks came with format 2.
+    }
+    let chunks = vec![wal.encode(&NONCE).into()];
+    let merged = MergedChunks { epoch: 3, first: 40, chunks };
+    let encoded = MergedChunks::encode(3, 40, &merged.chunks, &NONCE);
+    check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
+}
+
+#[test]
+fn records_of_format_1_are_read() {
+    check_all(FORMAT_1, Written::InFormat1);
+}
+
+#[test]
+fn records_of_format_2_are_read_and_written_as_ever() {
+    check_all(FORMAT_2, Written::Now);
+}
