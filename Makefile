@@ -62,7 +62,7 @@ ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has
 ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGINE=InnoDB EVERY=5 for comparison; make test has some
 	@$(PYTHON) tools/harness/crash_walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN))
 
-fuzz: setup           ## MINUTES=10: stored rows and keys through libFuzzer; prints the runs of each target (fuzz/README.md)
+fuzz: setup           ## MINUTES=10: everything that comes from a bucket, through libFuzzer; prints the runs of each (fuzz/README.md)
 	@tools/fuzz.sh --minutes $(or $(MINUTES),10)
 
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again

@@ -1,13 +1,15 @@
 #!/bin/bash
-# Fuzzes the engine's readers of bytes that come from a bucket, with libFuzzer (fuzz/README.md).
+# Fuzzes every reader of bytes that come from a bucket, with libFuzzer (fuzz/README.md).
 #
 #   tools/fuzz.sh --minutes N     all targets, N minutes together; new inputs stay in build/fuzz/corpus
-#   tools/fuzz.sh --short         the inputs of fuzz/corpus and a few thousand random ones
+#   tools/fuzz.sh --short         the inputs of fuzz/corpus and a few thousand random ones, only the C++ targets: the Rust
+#                                 ones have the same as a unit test (fuzzing_test.rs)
 #
 # Ends with the number of runs of each target. Exit status 1 at the first input that breaks one; it is kept beside the
 # programs, and its path is printed.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
+RUST_TARGETS=(roots maps chunks merged manifests claims hints local identity tombs names logs)
 CPP_TARGETS=(rows keys)
 SHORT_RUNS=5000
 fuzz=$ATOLL_ROOT/build/fuzz
@@ -33,6 +35,17 @@ build_cpp() {
     -I"$ATOLL_ROOT/engine" "${sources[@]}" -o "$fuzz/engine_fuzz"
 }
 
+# The flags make a stable compiler count edges for libFuzzer; the target triple keeps them away from build scripts.
+build_rust() {
+  local triple
+  triple=$(rustc -vV | sed -n 's/^host: //p')
+  local pass=-Cllvm-args=-sanitizer-coverage
+  (cd "$ATOLL_ROOT/fuzz" && CARGO_TARGET_DIR=$fuzz/cargo \
+    RUSTFLAGS="-Cpasses=sancov-module $pass-level=4 $pass-inline-8bit-counters $pass-pc-table $pass-trace-compares -Ccodegen-units=4" \
+    cargo build --release --locked --quiet --target "$triple")
+  ln -sfn "cargo/$triple/release/atoll-fuzz" "$fuzz/atoll-fuzz"
+}
+
 # fuzz_one PROGRAM TARGET LIMIT: prints one line with the number of runs.
 fuzz_one() {
   local program=$1 target=$2 limit=$3 new=$fuzz/corpus/$2 log=$fuzz/$2.log runs
@@ -51,6 +64,8 @@ if [ "$mode" = --short ]; then
   for target in "${CPP_TARGETS[@]}"; do fuzz_one engine_fuzz "$target" "-runs=$SHORT_RUNS"; done
   exit 0
 fi
-seconds=$((minutes * 60 / (${#CPP_TARGETS[@]})))
+build_rust
+seconds=$((minutes * 60 / (${#RUST_TARGETS[@]} + ${#CPP_TARGETS[@]})))
 for target in "${CPP_TARGETS[@]}"; do fuzz_one engine_fuzz "$target" "-max_total_time=$seconds"; done
+for target in "${RUST_TARGETS[@]}"; do fuzz_one atoll-fuzz "$target" "-max_total_time=$seconds"; done
 say "fuzzing: nothing found in $minutes min"

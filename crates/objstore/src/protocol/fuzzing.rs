@@ -18,17 +18,17 @@ use crate::crc::crc32c;
 use bytes::Bytes;
 
 /// One kind of bytes.
-pub(crate) struct Target {
+pub struct Target {
     /// Its name, and that of its folder in `fuzz/corpus/`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Reads any bytes. A panic is a bug.
-    pub(crate) run: fn(&[u8]),
+    pub run: fn(&[u8]),
     /// Some valid inputs.
-    pub(crate) seeds: fn() -> Vec<Vec<u8>>,
+    pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
 /// All of them.
-pub(crate) const TARGETS: &[Target] = &[
+pub const TARGETS: &[Target] = &[
     Target { name: "roots", run: roots, seeds: root_seeds },
     Target { name: "maps", run: maps, seeds: map_seeds },
     Target { name: "chunks", run: chunks, seeds: chunk_seeds },

@@ -50,7 +50,7 @@ impl Identity {
 }
 
 /// `identity` with the checksum of its other fields.
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn summed(identity: Identity) -> Identity {
     Identity { crc32c: identity.sum(), ..identity }
 }

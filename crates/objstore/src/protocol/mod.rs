@@ -20,6 +20,8 @@ mod alive;
 mod claim;
 mod codec;
 mod fsck;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod gc;
 mod home;
 mod identity;
@@ -67,8 +69,6 @@ mod fencing_test;
 mod fixtures_test;
 #[cfg(test)]
 mod fsck_test;
-#[cfg(test)]
-mod fuzzing;
 #[cfg(test)]
 mod fuzzing_test;
 #[cfg(test)]

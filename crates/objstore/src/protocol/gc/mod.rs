@@ -30,7 +30,7 @@ pub(crate) use collector::run;
 pub(crate) use history::RootHistory;
 pub(crate) use keep::{Needs, Use};
 pub use plan::GcPlan;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) use tombs::decode as decode_tomb;
 
 use parking_lot::Mutex;
