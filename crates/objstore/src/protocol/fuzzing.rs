@@ -6,7 +6,9 @@
 use super::codec::{FormatError, FrameWriter, Nonce};
 use super::home::Home;
 use super::image;
+use super::marks::{BinlogPosition, Gtid};
 use super::names::{self, ManifestCopy};
+use super::position::Position;
 use super::records::{
     Alive, ClaimRoot, EpochClaim, Fence, FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId,
     RootSlot, WalChunk, WalSlot,
@@ -209,7 +211,14 @@ fn root(slot: u64, map_slot: u64, added: &[u64], removed: &[u64], files_count: u
         added: added.iter().map(|number| entry(*number)).collect(),
         removed: removed.to_vec(),
         wal_runs: vec![WalRun { first: 1, end: 4, bytes: 99 }, WalRun { first: 4, end: 9, bytes: 100 }],
+        position: Some(position()),
     }
+}
+
+fn position() -> Position {
+    let gtid = |domain| (domain, Gtid { domain, server: 1, sequence: 5 });
+    let binlog = Some(BinlogPosition { file: 7, offset: 400 });
+    Position { sequence: 9, time_us: 1, gtids: [gtid(0), gtid(3)].into(), binlog }
 }
 
 fn fence() -> Vec<u8> {
@@ -258,7 +267,7 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
 fn claim_seeds() -> Vec<Vec<u8>> {
     let home = Home { boot: "boot".to_owned(), device: 1, inode: 2 };
     let claim = EpochClaim { epoch: 3, server_id: "host:3306".to_owned(), claimed_ms: 1, home };
-    let mut without_home = FrameWriter::new(super::records::KIND_EPOCH, &NONCE);
+    let mut without_home = FrameWriter::fixed(super::records::KIND_EPOCH, &NONCE);
     without_home.u64(3).bytes(b"host:3306").u64(1);
     vec![claim.encode(&NONCE), without_home.finish()]
 }
@@ -279,6 +288,7 @@ fn identity_seeds() -> Vec<Vec<u8>> {
         db_uuid: "00000000-0000-4000-8000-000000000000".to_owned(),
         created_ms: 1,
         nonce: "0123456789abcdef".to_owned(),
+        parent: Some(identity::Parent { db_uuid: "parent".to_owned(), epoch: 1, slot: 2 }),
         crc32c: String::new(),
     });
     vec![serde_json::to_vec_pretty(&found).unwrap_or_default(), b"{\"format\": 9}".to_vec()]
