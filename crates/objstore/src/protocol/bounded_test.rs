@@ -129,6 +129,7 @@ fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
         let position = db.commit(&mut model, 0b11, commit % 50, commit);
         db.sync();
         db.store.after_commit(position, WAIT).unwrap();
+        std::thread::sleep(Duration::from_millis(1)); // No bucket answers sooner, and the merger waits for it, too.
         if commit % 50 == 49 {
             db.flush(0, true);
         }

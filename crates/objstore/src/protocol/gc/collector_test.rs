@@ -107,6 +107,7 @@ fn a_superfluous_object_is_tombed_first_and_deleted_after_the_grace_time() {
 #[test]
 fn what_is_needed_again_when_the_grace_time_is_over_stays() {
     let mut f = Fixture::new(quick_gc());
+    f.until("the files of the start are gone", |f| f.superfluous_files() == 0);
     let root = names::root(1, f.db.store.shared().published_slot());
     let live = f.keys(names::FILE_DIR);
     let proposed = [live.clone(), vec![root.clone(), names::epoch(1), "backup.tar".to_owned()]].concat();
