@@ -111,7 +111,7 @@ void Session::set_mark(const lsm::CommitMark &mark) {
   transaction_->set_mark(mark);
 }
 
-// What wrote nothing to the log has no position in it.
+// A transaction that wrote nothing to the log has no position.
 void Session::note_commit(const Status &outcome) const {
   if (outcome.ok() && transaction_->commit_position() != 0) plugin::note_commit(mark_);
 }

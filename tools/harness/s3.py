@@ -114,15 +114,7 @@ class S3Client:
         body = urllib.parse.urlencode(form).encode()
         headers = self._sign("POST", "/", "", body, service="sts")
         headers["Content-Type"] = "application/x-www-form-urlencoded"
-        connection = http.client.HTTPConnection(self.endpoint, timeout=30)
-        try:
-            connection.request("POST", "/", body=body, headers=headers)
-            answer = connection.getresponse()
-            content = answer.read()
-        finally:
-            connection.close()
-        if answer.status >= 300:
-            raise _error_from(answer.status, content)
+        _, content = self._send("POST", "/", body, headers)
         fields = {
             each.tag.rpartition("}")[2]: each.text or ""
             for each in xml.etree.ElementTree.fromstring(content).iter()
@@ -148,14 +140,15 @@ class S3Client:
             for name, value in pairs
         )
         signed = self._sign(method, path, encoded, body)
+        target = path + ("?" + encoded if encoded else "")
+        return self._send(method, target, body, {**(headers or {}), **signed})
+
+    def _send(
+        self, method: str, target: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[dict[str, str], bytes]:
         connection = http.client.HTTPConnection(self.endpoint, timeout=30)
         try:
-            connection.request(
-                method,
-                path + ("?" + encoded if encoded else ""),
-                body=body,
-                headers={**(headers or {}), **signed},
-            )
+            connection.request(method, target, body=body, headers=headers)
             answer = connection.getresponse()
             content = answer.read()
         finally:

@@ -56,7 +56,7 @@ pub struct Parts {
     pub multipart: Option<Arc<dyn MultipartStore>>,
     /// For requests that the two above do not make; None where nothing speaks S3.
     pub(crate) direct: Option<Arc<Direct>>,
-    /// For uploads that nobody has finished; None = they are not looked for.
+    /// Lists unfinished uploads; None = they are not looked for.
     pub(crate) uploads: Option<Arc<dyn ListUploads>>,
     pub prefix: String,
     /// The root directory of a `file://` bucket.

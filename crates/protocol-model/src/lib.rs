@@ -20,7 +20,7 @@
 //!
 //! # What is left out
 //!
-//! Uploads of table files land at once: one that lands late makes an object that nobody reads. One transaction is one chunk.
+//! Uploads of table files land at once: one that lands late makes an object without a reader. One transaction is one chunk.
 //! The MANIFEST and the file map are part of their root: both are in the bucket before it, under names of their own.
 //! Merged WAL objects, damaged objects and buckets that were put back are not modelled.
 

@@ -137,7 +137,7 @@ impl Owner {
         Request::Wal(self.epoch, chunk, WalSlot::Chunk(commit, ddl))
     }
 
-    /// `shipper.rs`, `send`: reads the slot of a chunk in flight. None: it has not landed. Some(false): a fence stands there.
+    /// `shipper.rs`, `send`: reads the slot of a chunk in flight. None: it has not landed. Some(false): the slot has a fence.
     pub fn resolve_chunk(&mut self, bucket: &Bucket, chunk: u8) -> Option<bool> {
         match bucket.wal(self.epoch, chunk)? {
             WalSlot::Fence => Some(false),

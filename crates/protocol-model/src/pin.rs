@@ -21,7 +21,7 @@ pub struct Pins {
     pub runs: u8,
     /// G5: the horizon is durable before pins are listed.
     pub horizon_before_list: bool,
-    /// Who has written a pin reads the horizon behind it.
+    /// The writer of a pin reads the horizon after it.
     pub horizon_after_pin: bool,
 }
 

@@ -112,7 +112,7 @@ fn write_local(disk: &mut Disk, root: &Root) {
     disk.known = root.files;
 }
 
-/// `create_root` reads its slot. None: not landed. Some(Err): a fence stands there. Some(Ok): what `after_root` deletes.
+/// `create_root` reads its slot. None: not landed. Some(Err): the slot has a fence. Some(Ok): what `after_root` deletes.
 ///
 /// `former_files`: the table files that were made in former epochs.
 pub fn resolve(

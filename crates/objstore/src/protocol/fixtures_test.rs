@@ -5,9 +5,9 @@
 use super::codec::Nonce;
 use super::home::Home;
 use super::marks::{BinlogPosition, Gtid};
-use super::names::ManifestCopy;
 use super::position::Position;
 use super::records::*;
+use super::records_test::root_of_format_1;
 use super::wal_record::{MergedChunks, WalRun};
 
 const NONCE: Nonce = [7; 16];
@@ -25,22 +25,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn root() -> Root {
-    let key = "sst/ab/00000000000000000003-25.sst".to_owned();
     let gtid = |domain, sequence| (domain, Gtid { domain, server: 101, sequence });
     Root {
-        id: RootId { epoch: 3, slot: 9 },
-        manifest: ManifestCopy { number: 17, copy: 2 },
-        manifest_bytes: 4711,
-        manifest_crc32c: 0x1234_5678,
-        ddl_seq: 5,
-        wal_min: 21,
-        wal_first_chunk: 40,
-        wal_needed_end: 44,
-        published_ms: 1_764_000_000_000,
-        map_slot: 8,
-        files_count: 3,
-        added: vec![MapEntry { number: 25, key, size_bytes: 65_536, crc32c: 0x9abc_def0 }],
-        removed: vec![11, 12],
         wal_runs: vec![WalRun { first: 40, end: 42, bytes: 1000 }],
         position: Some(Position {
             sequence: 77,
@@ -48,6 +34,7 @@ fn root() -> Root {
             gtids: [gtid(0, 500), gtid(9, 7)].into(),
             binlog: Some(BinlogPosition { file: 3, offset: 1234 }),
         }),
+        ..root_of_format_1()
     }
 }
 

@@ -239,7 +239,7 @@ fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 /// What a root of the first format can say.
-fn root_of_format_1() -> Root {
+pub(super) fn root_of_format_1() -> Root {
     let key = "sst/ab/00000000000000000003-25.sst".to_owned();
     Root {
         id: RootId { epoch: 3, slot: 9 },
