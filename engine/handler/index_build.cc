@@ -109,7 +109,7 @@ ParallelScan::Request IndexBuild::all_rows() const {
 Status IndexBuild::scan_by_threads(ParallelScan *rows) {
   for (bool end = false; !end;) {
     ATOLL_RETURN_IF_ERROR(rows->wait(&end));
-    if (!end && atoll::is_statement_killed(thd_)) return Status(Code::kInterrupted, "");
+    if (!end && is_statement_killed(thd_)) return Status(Code::kInterrupted, "");
   }
   return Status::Ok();
 }
@@ -120,8 +120,7 @@ Status IndexBuild::scan_here(ParallelScan *rows) {
     bool end = false, waiting = false;
     ATOLL_RETURN_IF_ERROR(rows->next(&key, &row, &end, &waiting));
     if (end) return Status::Ok();
-    if ((waiting || (count & 0xFFF) == 0) && atoll::is_statement_killed(thd_))
-      return Status(Code::kInterrupted, "");
+    if ((waiting || (count & 0xFFF) == 0) && is_statement_killed(thd_)) return Status(Code::kInterrupted, "");
     if (!waiting) ATOLL_RETURN_IF_ERROR(add_stored(encoders_.data(), key, row));
   }
 }
@@ -149,7 +148,7 @@ Status IndexBuild::run() {
   Status status = scan();
   if (status.ok()) {
     THD *thd = thd_;
-    status = load_->finish([thd](double) { return !atoll::is_statement_killed(thd); });
+    status = load_->finish([thd](double) { return !is_statement_killed(thd); });
   }
   if (status.code() == Code::kDuplicate) show_duplicate();
   return status;

@@ -116,11 +116,16 @@ void Session::note_commit(const Status &outcome) const {
   if (outcome.ok() && transaction_->commit_position() != 0) plugin::note_commit(mark_);
 }
 
+Status Session::commit_prepared(bool sync) {
+  set_mark(mark_of_prepared(thd_, before_prepare_));
+  const Status outcome = transaction_->commit_prepared(sync);
+  note_commit(outcome);
+  return outcome;
+}
+
 void Session::commit_ordered() {
   if (!transaction_ || !transaction_->is_prepared()) return;
-  set_mark(mark_of_prepared(thd_, before_prepare_));
-  ordered_outcome_ = transaction_->commit_prepared(false);
-  note_commit(ordered_outcome_);
+  ordered_outcome_ = commit_prepared(false);
   committed_in_order_ = true;
 }
 
@@ -128,12 +133,7 @@ Status Session::commit(bool sync_later, Left *left) {
   if (!transaction_) return Status::Ok();
   if (committed_in_order_) return finish(ordered_outcome_, left);
   const bool sync = plugin::flush_at_commit();
-  if (transaction_->is_prepared()) {
-    set_mark(mark_of_prepared(thd_, before_prepare_));
-    const Status outcome = transaction_->commit_prepared(sync);
-    note_commit(outcome);
-    return finish(outcome, left);
-  }
+  if (transaction_->is_prepared()) return finish(commit_prepared(sync), left);
   set_mark(mark_of_unlogged(thd_));
   Status status = write_auto_increments();
   left->sync = sync && sync_later && transaction_->has_writes(lsm::Side::kMain);

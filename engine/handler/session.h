@@ -89,6 +89,7 @@ class Session {
  private:
   void set_mark(const lsm::CommitMark &mark);
   void note_commit(const Status &outcome) const;
+  Status commit_prepared(bool sync);
   Status finish(const Status &outcome, Left *left);
   void spoil_online_builds(const char *reason);
   Status write_auto_increments();

@@ -172,7 +172,7 @@ int fill_tables(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
   Instance *running = instance();
   for (const catalog::TablePtr &table : running->catalog->list("")) {
-    if (atoll::is_statement_killed(thd)) return 1;
+    if (is_statement_killed(thd)) return 1;
     lsm::RangeEstimate size;
     if (!table->logical_only) size = estimate(running->database.get(), catalog::table_range(*table));
     Row row(thd, list->table);
@@ -192,7 +192,7 @@ int fill_indexes(THD *thd, TABLE_LIST *list, COND *) {
   for (const catalog::TablePtr &table : running->catalog->list("")) {
     if (table->logical_only) continue;
     for (const catalog::IndexDef &index : table->indexes) {
-      if (atoll::is_statement_killed(thd)) return 1;
+      if (is_statement_killed(thd)) return 1;
       const lsm::RangeEstimate size =
           estimate(running->database.get(), catalog::index_range(*table, index.ordinal));
       Row row(thd, list->table);

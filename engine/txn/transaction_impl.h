@@ -145,7 +145,6 @@ class TransactionImpl final : public Transaction {
   Status prepare_ingestion(bool with_marker);
   Status commit_ingestion();
   Status commit_prepared_main(bool sync);
-  Status end_prepared_section();
   Status write_spilled_temp();
   Status visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit);
 

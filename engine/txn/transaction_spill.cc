@@ -34,6 +34,15 @@ class MarkerFinder final : public PreparedBatchReader {
   std::string name_;
 };
 
+// Ends a prepared section. What stands in its commit-time batch goes to the log in front of the commit
+// marker; a commit that failed has left its own mark there.
+Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &mark) {
+  rocksdb::WriteBatch *record = prepared->GetCommitTimeWriteBatch();
+  record->Clear();
+  ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(lsm::put_mark(record, mark)));
+  return lsm::from_rocksdb(prepared->Commit());
+}
+
 // The directory that a prepared transaction names; empty: it is an ordinary one.
 std::string spill_name(rocksdb::Transaction *prepared) {
   MarkerFinder finder;
@@ -188,22 +197,13 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
   return Status::Ok();
 }
 
-// What stands in this batch goes to the log in front of the commit marker. A commit that failed has left its
-// own there.
-Status TransactionImpl::end_prepared_section() {
-  rocksdb::WriteBatch *record = two_phase_->GetCommitTimeWriteBatch();
-  record->Clear();
-  ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(lsm::put_mark(record, mark_)));
-  return lsm::from_rocksdb(two_phase_->Commit());
-}
-
 Status TransactionImpl::commit_prepared_main(bool sync) {
   two_phase_->GetWriteOptions()->sync = sync;
   // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
     const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
-    ATOLL_RETURN_IF_ERROR(end_prepared_section());
+    ATOLL_RETURN_IF_ERROR(commit_with_mark(two_phase_.get(), mark_));
     commit_position_ = manager_->wal_position();
     return Status::Ok();
   }
@@ -212,7 +212,7 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
   // From here on it is committed: should the record fail, the marker tells the next start.
-  (void)end_prepared_section();
+  (void)commit_with_mark(two_phase_.get(), mark_);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
 }
@@ -262,8 +262,7 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
     if (found.ok()) {
       lsm::CommitMark mark;
       mark.is_recovered = true;
-      (void)lsm::put_mark(prepared->GetCommitTimeWriteBatch(), mark);
-      return lsm::from_rocksdb(prepared->Commit()).with("ending a committed transaction");
+      return commit_with_mark(prepared.get(), mark).with("ending a committed transaction");
     }
     if (!found.IsNotFound()) return lsm::from_rocksdb(found);
     spilled->push_back(name);

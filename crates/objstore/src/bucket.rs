@@ -67,6 +67,23 @@ pub struct Parts {
     pub policy: RetryPolicy,
 }
 
+impl Parts {
+    /// Over a store in this process: no multipart, the prefix "db", and short waits between attempts.
+    pub(crate) fn in_process(store: Arc<dyn ObjectStore>, place: &str) -> Self {
+        Self {
+            store,
+            multipart: None,
+            direct: None,
+            uploads: None,
+            prefix: "db".to_owned(),
+            directory: None,
+            place: place.to_owned(),
+            stats: Arc::default(),
+            policy: RetryPolicy { delay_min: Duration::from_millis(1), ..RetryPolicy::default() },
+        }
+    }
+}
+
 /// A bucket, seen through the prefix of one database. Cloning is cheap.
 #[derive(Clone)]
 pub struct Bucket {
@@ -96,17 +113,7 @@ impl Bucket {
     /// A bucket in memory, for tests.
     pub fn in_memory() -> Self {
         let store = Arc::new(object_store::memory::InMemory::new());
-        Self::new(Parts {
-            store: Arc::clone(&store) as _,
-            multipart: Some(store),
-            direct: None,
-            uploads: None,
-            prefix: "db".to_owned(),
-            directory: None,
-            place: "memory".to_owned(),
-            stats: Arc::new(Stats::default()),
-            policy: RetryPolicy { delay_min: Duration::from_millis(1), ..RetryPolicy::default() },
-        })
+        Self::new(Parts { multipart: Some(Arc::clone(&store) as _), ..Parts::in_process(store, "memory") })
     }
 
     /// The same bucket with other bounds for its requests.

@@ -356,19 +356,14 @@ impl<S: MultipartStore> ListUploads for FaultStore<S> {
 pub fn faulty_bucket() -> (crate::Bucket, Arc<FaultStore<object_store::memory::InMemory>>) {
     let store = FaultStore::new(Arc::new(object_store::memory::InMemory::new()));
     let bucket = crate::Bucket::new(crate::bucket::Parts {
-        store: Arc::clone(&store) as _,
         multipart: Some(Arc::clone(&store) as _),
-        direct: None,
         uploads: Some(Arc::clone(&store) as _),
-        prefix: "db".to_owned(),
-        directory: None,
-        place: "memory with faults".to_owned(),
-        stats: Arc::default(),
         policy: crate::retry::RetryPolicy {
             delay_min: Duration::from_millis(1),
             delay_max: Duration::from_millis(5),
             ..Default::default()
         },
+        ..crate::bucket::Parts::in_process(Arc::clone(&store) as _, "memory with faults")
     });
     (bucket, store)
 }

@@ -175,14 +175,7 @@ impl MultipartStore for Liar {
 pub(crate) fn lying_bucket(lie: Lie) -> crate::Bucket {
     let store = Arc::new(Liar { inner: Arc::new(InMemory::new()), lie });
     crate::Bucket::new(crate::bucket::Parts {
-        store: Arc::clone(&store) as _,
-        multipart: Some(store),
-        direct: None,
-        uploads: None,
-        prefix: "db".to_owned(),
-        directory: None,
-        place: "a memory that lies".to_owned(),
-        stats: Arc::default(),
-        policy: crate::retry::RetryPolicy { delay_min: Duration::from_millis(1), ..Default::default() },
+        multipart: Some(Arc::clone(&store) as _),
+        ..crate::bucket::Parts::in_process(store, "a memory that lies")
     })
 }

@@ -188,19 +188,12 @@ impl ObjectStore for StuckStore {
 pub(crate) fn stuck_bucket(page_keys: usize, request_timeout: Duration) -> (crate::Bucket, Arc<StuckStore>) {
     let store = Arc::new(StuckStore { inner: InMemory::new(), plan: Arc::default(), page_keys });
     let bucket = crate::Bucket::new(crate::bucket::Parts {
-        store: store.clone(),
-        multipart: None,
-        direct: None,
-        uploads: None,
-        prefix: "db".to_owned(),
-        directory: None,
-        place: "memory that hangs".to_owned(),
-        stats: Arc::default(),
         policy: crate::retry::RetryPolicy {
             delay_min: Duration::from_millis(1),
             request_timeout,
             ..Default::default()
         },
+        ..crate::bucket::Parts::in_process(store.clone(), "memory that hangs")
     });
     (bucket, store)
 }

@@ -51,7 +51,7 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
     Ok(None)
 }
 
-/// Refuses a bucket that lacks a record which the directory of `marker` has seen in it.
+/// Refuses a bucket that is older than the directory of `marker`: it lacks a record that was published before.
 ///
 /// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
 /// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the last root.
