@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk fuzz bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration random ddl-crash ddl-walk fuzz bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -100,6 +100,10 @@ bench-linkbench: build  ## QUICK=1 NODES=300000 CLIENTS=4 SECONDS=120 REPEAT=3 S
 
 bench-blob: build     ## QUICK=1 BYTES=1073741824 REPEAT=3: objects of 1 KiB to 10 MiB are imported, scanned, deleted
 	@$(PYTHON) bench/blob.py $(BENCH_ARGS) $(if $(BYTES),--bytes $(BYTES))
+
+bench-neo: build      ## QUICK=1 TRANSACTIONS=5000 REPEAT=3: NEO's own import of a FileStorage, then all read back (needs Python 2.7)
+	@tools/setup/neo.sh
+	@$(PYTHON) bench/neo.py $(BENCH_ARGS) $(if $(TRANSACTIONS),--transactions $(TRANSACTIONS))
 
 bench-page: build     ## docs/benchmarks.md of what the benchmarks wrote to build/bench
 	@$(PYTHON) bench/page.py

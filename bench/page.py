@@ -20,7 +20,7 @@ import report
 from harness import paths
 
 # The order on the page. Reports of other names follow.
-ORDER = ("oltp", "tpcc", "linkbench", "blob", "commit", "cache")
+ORDER = ("oltp", "tpcc", "linkbench", "blob", "neo", "commit", "cache")
 # These keep figures of another shape; README and their own output show them.
 OTHERS = ("archive", "tpch", "ddl")
 HEAD = """# Benchmarks

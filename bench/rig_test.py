@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import compare
+import neo_cluster
 import page
 import report
 import rig
@@ -90,6 +91,10 @@ def test_a_competitor_that_fails_does_not_stop_the_others():
 def test_every_lsm_setup_gets_the_memory_of_the_buffer_pool():
     for memory_mib in (128, 512, 4096):
         assert sum(rig.cache_and_memtables(memory_mib * rig.MIB)) == memory_mib * rig.MIB
+
+
+def test_neo_has_a_name_for_the_engine_of_each_setup():
+    assert set(neo_cluster.ENGINES) == {setup.engine for setup in rig.SETUPS.values()}
 
 
 def test_small_figures_keep_their_digits():
