@@ -8,7 +8,6 @@ namespace atoll::codec {
 
 namespace {
 
-constexpr char kReference = 2;  // the header byte of table R1 has no bit 1
 constexpr size_t kReferenceBytes = 1 + 8 + 4;
 constexpr size_t kNumberBytes = 4;
 // What a record can have: 4 GiB in each of two columns is beyond what the server sends in one statement.
@@ -20,17 +19,15 @@ Status damaged() {
 
 }  // namespace
 
-bool is_large_row(std::string_view stored) { return !stored.empty() && stored[0] == kReference; }
-
 std::string encode(const LargeRow &row) {
-  std::string stored(kReferenceBytes, kReference);
+  std::string stored(kReferenceBytes, kLargeRowReference);
   store_le<uint64_t>(stored.data() + 1, row.bytes);
   store_le<uint32_t>(stored.data() + 9, row.checksum);
   return stored;
 }
 
 Status decode(std::string_view stored, LargeRow *row) {
-  if (stored.size() != kReferenceBytes || stored[0] != kReference)
+  if (stored.size() != kReferenceBytes || stored[0] != kLargeRowReference)
     return Status(Code::kCorruption, "the reference to a large row does not have its form");
   row->bytes = load_le<uint64_t>(stored.data() + 1);
   row->checksum = load_le<uint32_t>(stored.data() + 9);

@@ -27,6 +27,9 @@ inline constexpr size_t kRowPieceBytes = 255 << 10;
 // Stands where the ordinals of indexes stand; they begin with 1.
 inline constexpr uint16_t kRowPiecesOrdinal = 0;
 
+// The first byte of such a reference; that of a row has no bit 1 (table R1).
+inline constexpr char kLargeRowReference = 2;
+
 struct LargeRow {
   uint64_t bytes = 0;     // of the packed row
   uint32_t checksum = 0;  // of all of them
@@ -35,7 +38,9 @@ struct LargeRow {
 };
 
 // Whether a stored value is a reference to a row in pieces.
-bool is_large_row(std::string_view stored);
+inline bool is_large_row(std::string_view stored) {
+  return !stored.empty() && stored[0] == kLargeRowReference;
+}
 std::string encode(const LargeRow &row);
 // Errors: kCorruption.
 Status decode(std::string_view stored, LargeRow *row);

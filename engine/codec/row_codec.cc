@@ -310,7 +310,7 @@ Code RowCodec::unpack_default(size_t index, uint8_t *record) const noexcept {
   return Code::kOk;
 }
 
-Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept {
+inline Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept {
   const RowSlot &slot = row.layout->slots[index];
   if (slot.action == SlotAction::kMismatch) return Code::kBug;
   if (slot.action == SlotAction::kDefault) return unpack_default(index, record);
@@ -331,17 +331,13 @@ Code RowCodec::unpack_column(const OpenRow &row, size_t index, uint8_t *record) 
   return store_variable(slot, bytes, record) ? Code::kOk : Code::kCorruption;
 }
 
-Status RowCodec::unpack(std::string_view packed, const std::vector<bool> *wanted, uint8_t *record) const {
+Status RowCodec::unpack(std::string_view packed, const std::vector<uint32_t> *wanted, uint8_t *record) const {
   OpenRow row;
   Code code = open(packed, &row);
-  if (code != Code::kOk) return bad_row(code);
-  const size_t count = columns_.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (wanted != nullptr && !(*wanted)[i]) continue;
-    code = unpack_column(row, i, record);
-    if (code != Code::kOk) return bad_row(code);
-  }
-  return Status::Ok();
+  const size_t count = wanted == nullptr ? columns_.size() : wanted->size();
+  for (size_t i = 0; code == Code::kOk && i < count; ++i)
+    code = unpack_column(row, wanted == nullptr ? i : (*wanted)[i], record);
+  return code == Code::kOk ? Status::Ok() : bad_row(code);
 }
 
 Code RowCodec::find_default(size_t index, PackedValue *out) const noexcept {

@@ -92,10 +92,10 @@ class RowCodec {
   // Whether the variable columns of this row have more.
   bool exceeds(const uint8_t *record, size_t bytes) const;
 
-  // Writes the wanted columns (by index; nullptr = all) and their null bits into `record`. Blob columns
+  // Writes the wanted columns (their indexes; nullptr = all) and their null bits into `record`. Blob columns
   // point into `packed`, which the caller keeps alive, or into this codec (defaults). Errors: kCorruption,
   // kBug (the catalog lacks a default or the past form of a column).
-  Status unpack(std::string_view packed, const std::vector<bool> *wanted, uint8_t *record) const;
+  Status unpack(std::string_view packed, const std::vector<uint32_t> *wanted, uint8_t *record) const;
 
   // Finds one column in a packed row, at the cost of a few loads for rows of the current version.
   // For older rows a missing column yields its default. Errors: kCorruption.

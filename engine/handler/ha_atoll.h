@@ -293,6 +293,8 @@ class ha_atoll final : public handler {
   uint32_t statistics_version_ = 0;  // of the share's, as told to the optimizer
   struct Probe;                      // range_estimate.cc
   Probe probe(std::string_view from, uint64_t entries_max);
+  void count_entries(uint64_t entries_max, Probe *found);
+  bool seems_small(const Probe &start) const;
   void open_cursor_for_estimates();
   double interpolate_rows(const Probe &start);
   bool is_usual_density(double density);
@@ -312,10 +314,10 @@ class ha_atoll final : public handler {
   // if it matches the server asks for it again; then it is waited for.
   enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
   SemiConsistent semi_consistent_ = SemiConsistent::kOff;
-  bool write_locked_ = false;         // the statement may change rows: unpack and copy whole rows
-  bool keyread_ = false;              // the server computes no virtual columns of the index
-  bool entries_suffice_ = false;      // keyread_, and the entries of the index have all that is wanted
-  std::vector<bool> wanted_columns_;  // by stored column
+  bool write_locked_ = false;             // the statement may change rows: unpack and copy whole rows
+  bool keyread_ = false;                  // the server computes no virtual columns of the index
+  bool entries_suffice_ = false;          // keyread_, and the entries of the index have all that is wanted
+  std::vector<uint32_t> wanted_columns_;  // stored columns
   bool want_all_columns_ = false;
 
   // cursor

@@ -49,10 +49,10 @@ int ha_atoll::index_end() {
 void ha_atoll::choose_columns() {
   want_all_columns_ = write_locked_ || locking() || bitmap_is_set_all(table->read_set);
   if (want_all_columns_) return;
-  wanted_columns_.assign(layout_->row().column_count(), false);
+  wanted_columns_.clear();
   for (uint i = 0; i < table_share->fields; i++) {
     const int stored = layout_->stored_column(i);
-    if (stored >= 0 && bitmap_is_set(table->read_set, i)) wanted_columns_[stored] = true;
+    if (stored >= 0 && bitmap_is_set(table->read_set, i)) wanted_columns_.push_back(stored);
   }
 }
 

@@ -143,7 +143,8 @@ Status ha_atoll::whole_row(const std::string &primary_key, std::string_view *sto
 
 int ha_atoll::unpack_row(std::string_view packed, uchar *record) {
   atoll::count_work(atoll::WorkKind::kRowsUnpacked);
-  Status status = whole_row(current_primary_key_, &packed, &row_buffer_);
+  Status status;
+  if (codec::is_large_row(packed)) status = whole_row(current_primary_key_, &packed, &row_buffer_);
   if (status.ok())
     status = layout_->row().unpack(packed, want_all_columns_ ? nullptr : &wanted_columns_, record);
   if (!status.ok()) return fail(status);

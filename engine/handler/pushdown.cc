@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/mutant.h"
+#include "codec/large_row.h"
 
 #include "handler/collation.h"
 #include "handler/field_map.h"
@@ -263,7 +264,7 @@ int ha_atoll::check_pushed_rowid_filter(const std::string &primary_key) {
 // sixteen. A read with locks asks it for every row: a row that does not match is neither locked nor waited
 // for.
 constexpr uint32_t kUnaskedRows = 8;
-constexpr uint32_t kPassesMax = 32;
+constexpr uint32_t kPassesMax = 8;
 constexpr uint32_t kAskedEvery = 16;
 
 bool ha_atoll::asks_predicate() {
@@ -283,7 +284,8 @@ bool ha_atoll::passes_predicate(const std::string &primary_key, std::string_view
   atoll::count_work(atoll::WorkKind::kConditions);
   atoll::codec::Truth truth = atoll::codec::Truth::kFalse;
   std::string buffer;
-  atoll::Status status = whole_row(primary_key, &packed, &buffer);
+  atoll::Status status;
+  if (atoll::codec::is_large_row(packed)) status = whole_row(primary_key, &packed, &buffer);
   if (status.ok()) status = predicate_->evaluate(layout_->row(), packed, &truth);
   if (!status.ok()) *error = fail(status);
   const bool passes = status.ok() && truth == atoll::codec::Truth::kTrue;

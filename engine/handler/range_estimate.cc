@@ -1,11 +1,11 @@
 // ha_atoll: how many entries lie in a range, for the optimizer.
 //
 // Entries of secondary indexes are counted, up to a hundred: looking up their rows costs ten times as much.
-// In the primary index counting would double the cost of a read. There a handful is counted; for more, the
-// distance between the first keys, and between some in the middle, tells how dense the keys are: three
-// searches and 16 steps at most. Where that says "many", or the two places disagree, the sizes of files are
-// asked. They know large ranges well and small ones not at all. All of it uses the cursor that the statement
-// reads with afterwards.
+// In the primary index counting would double the cost of a read. There a range that seems to have 16 at most
+// is counted; for more, the distance between the first keys, and between some in the middle, tells how dense
+// the keys are: three searches and 24 steps at most. Where that says "many", or the two places disagree, the
+// sizes of files are asked. They know large ranges well and small ones not at all. All of it uses the cursor
+// that the statement reads with afterwards; what it has read is not searched for again.
 #include "handler/ha_atoll.h"
 
 #include <sql_class.h>
@@ -66,6 +66,7 @@ struct ha_atoll::Probe {
   bool ended = false;  // the range has no more of them
   std::string first, last;
   std::vector<std::pair<std::string, std::string>> seen;  // as many of them as may be remembered
+  size_t seen_bytes = 0;                                  // of all entries
 
   // Entries for each step of the scale; 0: they are too close to tell.
   double density(const KeyScale &scale) const {
@@ -75,23 +76,36 @@ struct ha_atoll::Probe {
 };
 
 ha_atoll::Probe ha_atoll::probe(std::string_view from, uint64_t entries_max) {
-  if (atoll::is_mutant(atoll::Mutant::probe)) entries_max = 1000;
   Probe found;
-  size_t bytes = 0;
-  for (cursor_->Seek(rocksdb::Slice(from.data(), from.size())); cursor_->Valid(); cursor_->Next()) {
-    const rocksdb::Slice key = cursor_->key(), value = cursor_->value();
-    if (found.entries == 0) found.first.assign(key.data(), key.size());
-    bytes += key.size() + value.size();
-    if (found.entries < txn::Cursor::kRememberedEntriesMax && bytes <= txn::Cursor::kRememberedBytesMax)
-      found.seen.emplace_back(key.ToString(), value.ToString());
-    if (++found.entries < entries_max) continue;
-    found.last.assign(key.data(), key.size());
-    atoll::count_work(atoll::WorkKind::kEstimateSteps, found.entries);
-    return found;
-  }
-  atoll::count_work(atoll::WorkKind::kEstimateSteps, found.entries);
-  found.ended = cursor_->status().ok();
+  cursor_->Seek(rocksdb::Slice(from.data(), from.size()));
+  count_entries(atoll::is_mutant(atoll::Mutant::probe) ? 1000 : entries_max, &found);
   return found;
+}
+
+// From the entry under the cursor on, until `found` has `entries_max`; the cursor stays on the last of them.
+void ha_atoll::count_entries(uint64_t entries_max, Probe *found) {
+  const uint64_t before = found->entries;
+  for (; cursor_->Valid(); cursor_->Next()) {
+    const rocksdb::Slice key = cursor_->key(), value = cursor_->value();
+    if (found->entries == 0) found->first.assign(key.data(), key.size());
+    found->seen_bytes += key.size() + value.size();
+    if (found->entries < txn::Cursor::kRememberedEntriesMax &&
+        found->seen_bytes <= txn::Cursor::kRememberedBytesMax)
+      found->seen.emplace_back(key.ToString(), value.ToString());
+    if (++found->entries < entries_max) continue;
+    found->last.assign(key.data(), key.size());
+    break;
+  }
+  atoll::count_work(atoll::WorkKind::kEstimateSteps, found->entries - before);
+  found->ended = !cursor_->Valid() && cursor_->status().ok();
+}
+
+// Whether a range of which the first entries were read seems to have no more than may be remembered.
+bool ha_atoll::seems_small(const Probe &start) const {
+  if (is_end_of_prefix(start.first, bounds_.upper)) return false;
+  const KeyScale scale(start.first, bounds_.upper);
+  const uint64_t distance = scale.number(bounds_.upper) - scale.number(start.first);
+  return static_cast<double>(distance) * start.density(scale) <= txn::Cursor::kRememberedEntriesMax;
 }
 
 // EXPLAIN must not begin the transaction's consistent read, and what a statement reads with locks it reads
@@ -164,6 +178,10 @@ ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const k
   cursor_positioned_ = false;
   const bool primary = layout_->is_primary(index);
   Probe start = probe(bounds_.lower, primary ? kProbeEntries : kCountedEntries);
+  if (primary && start.entries == kProbeEntries && seems_small(start)) {
+    cursor_->Next();
+    count_entries(txn::Cursor::kRememberedEntriesMax, &start);
+  }
   if (start.ended) {
     if (cursor_writes_ != kForEstimates && start.seen.size() == start.entries)
       cursor_->remember(bounds_.lower, {bounds_.upper, std::move(start.seen)});
@@ -171,6 +189,9 @@ ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const k
   }
   if (start.entries < kProbeEntries)
     return std::max<ha_rows>(start.entries, 1);  // unreadable: the read says why
+  // Before other searches, which forget it again.
+  if (cursor_writes_ != kForEstimates && start.seen.size() == start.entries)
+    cursor_->remember_start(bounds_.lower, {bounds_.upper, std::move(start.seen)});
   double rows = primary ? interpolate_rows(start) : -1;
   if (rows < 0) rows = rows_by_size(index);
   const auto rows_min = static_cast<double>(start.entries);

@@ -75,6 +75,8 @@ rocksdb::BlockBasedTableOptions table_options(const SharedParts &parts) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = parts.block_cache;
   table.block_size = 16 * 1024;
+  // A point lookup decodes half an interval of entries; RocksDB's 16 made that a tenth of its instructions.
+  table.block_restart_interval = 8;
   table.filter_policy = parts.filter;
   table.whole_key_filtering = true;
   // Index and filter blocks count against the block cache, so that one number bounds memory whatever the

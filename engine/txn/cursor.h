@@ -3,8 +3,8 @@
 // The bounds may be changed before each search: reads of many ranges need one iterator of RocksDB. RocksDB
 // looks at them for every entry, tombstones included, so that a read never costs what lies behind its range.
 //
-// A small range that the optimizer's estimate has read whole may be remembered: reading it then costs no
-// search.
+// What the optimizer's estimate has read may be remembered: reading a small range then costs no search, and
+// reading a larger one goes on where the estimate has stopped.
 #pragma once
 
 #include <rocksdb/iterator.h>
@@ -35,7 +35,7 @@ struct CursorBounds {
   }
 };
 
-// All entries of a range that ends before `upper`, in order.
+// All entries of a range that ends before `upper`, or the first ones, in order.
 struct RememberedRange {
   std::string upper;
   std::vector<std::pair<std::string, std::string>> entries;
@@ -58,7 +58,7 @@ class Cursor final : public rocksdb::Iterator {
   // search must follow. Requires: no own writes.
   bool refresh() {
     ranges_.clear();
-    range_ = nullptr;
+    forget_start();
     return !has_own_writes_ && entries_->Refresh().ok();
   }
 
@@ -68,6 +68,11 @@ class Cursor final : public rocksdb::Iterator {
   // Entries of [lower, upper) only, from the next search on; it must be the next call. Requires: the cursor
   // was opened with both bounds, and the new ones lie within those.
   void set_bounds(std::string_view lower, std::string_view upper) {
+    if (has_start_ && lower == start_lower_ && upper == start_.upper) {
+      range_ = &start_;
+      return;
+    }
+    forget_start();
     bounds_->set(lower, upper);
     if (!ranges_.empty()) range_ = find_remembered();
   }
@@ -76,6 +81,16 @@ class Cursor final : public rocksdb::Iterator {
   void remember(std::string lower, RememberedRange range) {
     if (ranges_.size() < kRememberedRangesMax && !is_mutant(Mutant::remembered))
       ranges_.insert_or_assign(std::move(lower), std::move(range));
+  }
+
+  // The first entries of the range between the present bounds; the last of them is the one under the cursor.
+  // If the next search is one for `lower` within the same bounds, it shows these and goes on behind them. Any
+  // other move forgets them. Requires: `start` is not empty.
+  void remember_start(std::string lower, RememberedRange start) {
+    if (is_mutant(Mutant::remembered)) return;
+    start_lower_ = std::move(lower);
+    start_ = std::move(start);
+    has_start_ = true;
   }
 
   bool Valid() const override {
@@ -91,36 +106,57 @@ class Cursor final : public rocksdb::Iterator {
     return range_ == nullptr ? entries_->status() : rocksdb::Status::OK();
   }
   void SeekToFirst() override {
+    leave_start();
     range_ == nullptr ? search([this] { entries_->SeekToFirst(); }) : stand(0);
   }
   void SeekToLast() override {
+    leave_start();
     range_ == nullptr ? search([this] { entries_->SeekToLast(); }) : stand(range_->entries.size() - 1);
   }
   void Seek(const rocksdb::Slice &target) override {
+    if (range_ == &start_ && target == rocksdb::Slice(start_lower_)) return stand(0);
+    leave_start();
     if (range_ == nullptr) return search([&] { entries_->Seek(target); });
     for (stand(0); Valid() && key().compare(target) < 0;) stand(place_ + 1);
   }
   void SeekForPrev(const rocksdb::Slice &target) override {
+    leave_start();
     if (range_ == nullptr) return search([&] { entries_->SeekForPrev(target); });
     for (stand(range_->entries.size() - 1); Valid() && key().compare(target) > 0;) stand(place_ - 1);
   }
   void Next() override {
     count_work(WorkKind::kCursorSteps);
-    range_ == nullptr ? entries_->Next() : stand(place_ + 1);
+    range_ == nullptr ? move([this] { entries_->Next(); }) : stand(place_ + 1);
   }
   void Prev() override {
     count_work(WorkKind::kCursorSteps);
-    range_ == nullptr ? entries_->Prev() : stand(place_ - 1);
+    range_ == nullptr ? move([this] { entries_->Prev(); }) : stand(place_ - 1);
   }
 
  private:
   template <typename Move>
-  void search(const Move &move) {
+  void search(const Move &seek) {
     count_work(WorkKind::kCursorSeeks);
-    move();
+    move(seek);
   }
-  // Before the first entry is behind the last one, too.
-  void stand(size_t place) { place_ = place; }
+  // Of the iterator below.
+  template <typename Move>
+  void move(const Move &step) {
+    has_start_ = false;
+    step();
+  }
+  // Before the first entry is behind the last one, too. The iterator stands on the last entry of a start.
+  void stand(size_t place) {
+    place_ = place;
+    if (range_ == &start_ && place + 1 == start_.entries.size()) forget_start();
+  }
+  void forget_start() {
+    has_start_ = false;
+    range_ = nullptr;
+  }
+  void leave_start() {
+    if (range_ == &start_) forget_start();
+  }
   const RememberedRange *find_remembered() const {
     const auto found = ranges_.find(bounds_->lower);
     return found != ranges_.end() && found->second.upper == bounds_->upper ? &found->second : nullptr;
@@ -130,8 +166,11 @@ class Cursor final : public rocksdb::Iterator {
   const std::unique_ptr<rocksdb::Iterator> entries_;
   const bool has_own_writes_;
   std::map<std::string, RememberedRange> ranges_;  // by their first key
-  const RememberedRange *range_ = nullptr;         // the one the bounds are of; nullptr: none
-  size_t place_ = 0;                               // in it
+  std::string start_lower_;
+  RememberedRange start_;
+  bool has_start_ = false;                  // start_ is that of the present bounds
+  const RememberedRange *range_ = nullptr;  // the one the bounds are of; nullptr: none
+  size_t place_ = 0;                        // in it
 };
 
 }  // namespace atoll::txn

@@ -51,6 +51,16 @@ class CursorTest : public ::testing::Test {
     return keys;
   }
 
+  // As an estimate does: the first entries of the range, `entries_max` at most.
+  static void remember_some(Cursor *cursor, const std::string &lower, const std::string &upper,
+                            size_t entries_max) {
+    RememberedRange start{upper, {}};
+    for (cursor->Seek(lower); cursor->Valid(); cursor->Next()) {
+      start.entries.emplace_back(cursor->key().ToString(), cursor->value().ToString());
+      if (start.entries.size() == entries_max) return cursor->remember_start(lower, std::move(start));
+    }
+  }
+
   TestDirectory directory;
   TestDatabase database;
   lsm::Family *family;
@@ -123,6 +133,46 @@ TEST_F(CursorTest, ARememberedRangeIsReadWithoutASearch) {
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 1);
 }
 
+TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
+  commit({{"b", "1"}, {"c", "2"}, {"d", "3"}, {"e", "4"}});
+  const auto reader = manager->begin(nullptr);
+  const auto cursor = open(reader.get());
+  const auto remember = [&] {
+    cursor->set_bounds("b", "f");
+    cursor->Seek("b");
+    cursor->Next();
+    cursor->remember_start("b", {"f", {{"b", "1"}, {"c", "2"}}});
+    work.clear();
+  };
+  remember();
+  cursor->set_bounds("b", "f");
+  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");
+  EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 0);
+  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");  // once
+  EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 1);
+
+  remember();
+  cursor->set_bounds("b", "f");
+  cursor->Seek("b");
+  cursor->Prev();
+  EXPECT_FALSE(cursor->Valid());
+
+  remember();
+  cursor->set_bounds("b", "f");
+  EXPECT_EQ(keys_backward(cursor.get()), "edcb");
+  remember();
+  cursor->set_bounds("b", "f");
+  EXPECT_EQ(keys_forward(cursor.get(), "bb"), "cde");
+  remember();
+  cursor->set_bounds("b", "e");
+  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcd");
+  remember();
+  cursor->SeekToLast();  // by the estimate itself
+  cursor->set_bounds("b", "f");
+  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");
+  EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 2);
+}
+
 TEST_F(CursorTest, RefreshShowsWhatIsCommittedByNowAndForgetsRanges) {
   commit({{"b", "1"}});
   const auto reader = manager->begin(nullptr);
@@ -169,6 +219,11 @@ TEST_F(CursorTest, RandomBoundsMatchASortedMap) {
       for (auto it = seen.lower_bound(lower); it != seen.end() && it->first < upper; ++it)
         expected += it->first, backward.insert(0, it->first);
       cursor->set_bounds(lower, upper);
+      if (random() % 2 == 0) {
+        remember_some(cursor.get(), lower, upper, 1 + random() % 4);
+        if (random() % 4 == 0) cursor->SeekToLast();
+        cursor->set_bounds(lower, upper);
+      }
       ASSERT_EQ(keys_forward(cursor.get(), lower), expected) << lower << ' ' << upper << " round " << round;
       ASSERT_EQ(keys_backward(cursor.get()), backward) << lower << ' ' << upper << " round " << round;
     }
