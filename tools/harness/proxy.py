@@ -41,6 +41,44 @@ class Request:
         return self.method.lower()
 
 
+class Stop:
+    """Requests that the proxy keeps until the test says how they go on: a window to end a server in.
+
+    With `landed` the store has the request and has answered, and the sender does not know it; otherwise the store has
+    seen nothing of it, and may get it when its sender is long dead.
+    """
+
+    def __init__(self, landed: bool = False):
+        self.landed = landed
+        self.targets: list[str] = []
+        self._reached = threading.Event()
+        self._decided = threading.Event()
+        self._goes_on = False
+
+    def wait(self, timeout_s: float = 60) -> str:
+        """Waits for the first request; returns its target. Errors: TimeoutError."""
+        if not self._reached.wait(timeout_s):
+            raise TimeoutError(f"no such request within {timeout_s} s")
+        return self.targets[0]
+
+    def release(self) -> None:
+        """Lets the kept requests go on, and all later ones."""
+        self._goes_on = True
+        self._decided.set()
+
+    def cut(self) -> None:
+        """Cuts the connections of the kept requests, and of all later ones."""
+        self._decided.set()
+
+    def keep(self, target: str) -> None:
+        """Called by the proxy. Errors: _Disconnected when the test has decided so."""
+        self.targets.append(target)
+        self._reached.set()
+        self._decided.wait()
+        if not self._goes_on:
+            raise _Disconnected
+
+
 @dataclass
 class Fault:
     """What to do with a request. Exactly one of the actions is normally set.
@@ -54,6 +92,7 @@ class Fault:
     code: str = ""  # S3 error code of that answer
     drop_reply: bool = False  # forward, then cut the connection instead of answering
     cut: bool = False  # cut the connection without forwarding
+    stop: Stop | None = None  # keep it until the test decides
     damage: bool = False  # forward, with one bit of the request's body flipped
     unconditional: S3Client | None = None  # a PUT: made by this client, without If-None-Match
     looks_first: S3Client | None = (
@@ -151,9 +190,11 @@ class FaultProxy:
             self._faults.append(fault)
         return fault
 
-    def clear(self) -> None:
+    def clear(self) -> list[Fault]:
+        """Takes all faults away and returns them. Requests that a Stop keeps stay kept."""
         with self._lock:
-            self._faults.clear()
+            faults, self._faults = self._faults, []
+        return faults
 
     def down(self) -> None:
         """From now on every connection is reset, open ones too."""
@@ -232,26 +273,32 @@ class FaultProxy:
             client.connection.sendall(_error_answer(fault, method))
             return True
         if fault.unconditional or fault.looks_first:
-            body = b"".join(_body(client, headers))
-            client.connection.sendall(_put_for(fault, target, body))
+            content = b"".join(_body(client, headers))
+            client.connection.sendall(_put_for(fault, target, content))
             return True
+        body = _body(client, headers)
+        if fault.stop and not fault.stop.landed:
+            body = list(body)  # all of it, because the sender may be dead when it goes on
+            fault.stop.keep(target)
         kept = [f"{name}: {value}" for name, value in pairs if name.lower() != "expect"]
         server.connection.sendall(("\r\n".join([first, *kept]) + "\r\n\r\n").encode("latin1"))
         damage_next = fault.damage
-        for piece in _body(client, headers):
+        for piece in body:
             server.connection.sendall(_with_a_flipped_bit(piece) if damage_next else piece)
             damage_next = False
             self.bytes_up += len(piece)
-        return self._answer(client, server, method, fault)
+        return self._answer(client, server, request, fault)
 
-    def _answer(self, client: _Stream, server: _Stream, method: str, fault: Fault) -> bool:
+    def _answer(self, client: _Stream, server: _Stream, request: Request, fault: Fault) -> bool:
         first, headers, pairs = server.head()
         if fault.drop_reply:
             raise _Disconnected
+        if fault.stop and fault.stop.landed:
+            fault.stop.keep(request.target)
         head = "\r\n".join([first, *(f"{name}: {value}" for name, value in pairs)]) + "\r\n\r\n"
         client.connection.sendall(head.encode("latin1"))
         status = int(first.split()[1])
-        if method == "HEAD" or status in (204, 304):
+        if request.method == "HEAD" or status in (204, 304):
             return True
         endless = "content-length" not in headers and "transfer-encoding" not in headers
         for piece in server.rest() if endless else _body(server, headers):
