@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-crash random ddl-crash ddl-walk fuzz bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash random ddl-crash ddl-walk fuzz bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -55,6 +55,9 @@ anomalies: build      ## which anomalies each isolation level admits, InnoDB and
 
 integration: build    ## kill -9, recovery from the bucket, two servers on one bucket (Python)
 	@$(PYTHON) -m pytest tests $(PYTEST_ARGS)
+
+test-bucket: build    ## the windows of docs/internals/windows.md, each on real servers and two S3 servers; make test has a short form
+	@tools/test_bucket.sh
 
 test-crash: build     ## ROUNDS=1000 SEED=7: server and S3 server killed under checked transfers, sync and async; make test has 12 rounds
 	@ATOLL_CRASH_ROUNDS=$(or $(ROUNDS),1000) $(if $(SEED),ATOLL_CRASH_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/test_crash.py

@@ -5,6 +5,7 @@ When a test fails, the end of each of its servers' error logs is part of the rep
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,10 +16,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from harness import paths
-from harness.objectstores import Minio, ObjectStore
+from harness.objectstores import Minio, ObjectStore, Versitygw
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory, stop_everything
 from harness.proxy import FaultProxy
 from harness.server import Server, s3_options
+
+# The S3 server of tests that name none: `make test-bucket` runs its tests on one after the other.
+STORE = {"minio": Minio, "versitygw": Versitygw}[os.environ.get("ATOLL_TEST_STORE", "minio")]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,7 +55,7 @@ class Lab:
         self.servers.append(server)
         return server
 
-    def store(self, kind: type[ObjectStore] = Minio, name: str = "store") -> ObjectStore:
+    def store(self, kind: type[ObjectStore] = STORE, name: str = "store") -> ObjectStore:
         store = kind(self.home / name)
         self.keep(store)
         return store.start()

@@ -58,7 +58,7 @@ def expect_whole(server, value: int) -> None:
 
 
 def test_on_the_same_disk_the_binary_log_decides(lab):
-    server = lab.server(atoll_url=f"file://{lab.home / 'bucket'}", log_bin="binlog", **SPILLING, **STOPPING)
+    server = lab.s3_server(lab.store(), log_bin="binlog", **SPILLING, **STOPPING)
     fill(server.start())
     kill_between_binary_log_and_engine(server)
     server.start()
@@ -67,7 +67,7 @@ def test_on_the_same_disk_the_binary_log_decides(lab):
 
 def test_from_the_bucket_alone_it_never_was(lab):
     """The commit had not returned, and the binary log is gone too."""
-    server = lab.server(atoll_url=f"file://{lab.home / 'bucket'}", log_bin="binlog", **SPILLING, **STOPPING)
+    server = lab.s3_server(lab.store(), log_bin="binlog", **SPILLING, **STOPPING)
     fill(server.start())
     kill_between_binary_log_and_engine(server)
     server.wipe()
@@ -81,9 +81,7 @@ def test_with_the_binary_log_on_another_disk_the_administrator_decides(lab):
     """The log has what the engine has lost. To start without a word would make the server differ from its replicas."""
     binlogs = lab.home / "binlogs"
     binlogs.mkdir()
-    server = lab.server(
-        atoll_url=f"file://{lab.home / 'bucket'}", log_bin=binlogs / "binlog", **SPILLING, **STOPPING
-    )
+    server = lab.s3_server(lab.store(), log_bin=binlogs / "binlog", **SPILLING, **STOPPING)
     fill(server.start())
     kill_between_binary_log_and_engine(server)
     server.wipe()
