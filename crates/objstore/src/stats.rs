@@ -29,6 +29,8 @@ pub struct Stats {
     pub upload_backlog_files: AtomicU64,
     pub upload_backlog_bytes: AtomicU64,
     pub roots_published: AtomicU64,
+    /// Entries of the file map that publishes have looked at. For tests of what a publish costs.
+    pub map_entries_visited: AtomicU64,
     pub wal_chunks_shipped: AtomicU64,
     pub trim_disabled: AtomicBool,
     last_error: Mutex<String>,

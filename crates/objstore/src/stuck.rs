@@ -1,4 +1,5 @@
-//! A store in memory whose requests can be made to hang or to fail by kind and name, and which counts them. For tests.
+//! A store in memory whose requests can be made to hang or to fail by kind and name, and which counts them and
+//! the bytes they send. For tests.
 //!
 //! Other than `fault.rs`, which hurts a request by its position, this one hurts it by what it asks for; and a listing has
 //! pages, each of which counts as one request.
@@ -47,15 +48,16 @@ struct Rule {
 #[derive(Debug, Default)]
 struct Plan {
     rules: Mutex<Vec<Rule>>,
-    seen: Mutex<Vec<(Verb, String)>>,
+    /// Kind, name, bytes sent.
+    seen: Mutex<Vec<(Verb, String, usize)>>,
     /// What every request takes.
     latency: Mutex<Duration>,
 }
 
 impl Plan {
     /// Counts one request, and lets the first rule that knows it decide.
-    async fn meet(&self, verb: Verb, name: &str) -> Result<()> {
-        self.seen.lock().push((verb, name.to_owned()));
+    async fn meet(&self, verb: Verb, name: &str, bytes: usize) -> Result<()> {
+        self.seen.lock().push((verb, name.to_owned(), bytes));
         let latency = *self.latency.lock();
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
@@ -96,6 +98,11 @@ impl StuckStore {
         self.plan.rules.lock().push(Rule { verb, part, skip, count, hurt });
     }
 
+    /// From now on nothing is hurt.
+    pub(crate) fn heal(&self) {
+        self.plan.rules.lock().clear();
+    }
+
     /// From now on every GET, PUT and page of a listing takes so long.
     pub(crate) fn set_latency(&self, latency: Duration) {
         *self.plan.latency.lock() = latency;
@@ -103,7 +110,14 @@ impl StuckStore {
 
     /// Requests of `verb` for names with `part` in them since the last call of `forget`.
     pub(crate) fn seen(&self, verb: Verb, part: &str) -> usize {
-        self.plan.seen.lock().iter().filter(|(seen, name)| *seen == verb && name.contains(part)).count()
+        self.plan.seen.lock().iter().filter(|(seen, name, _)| *seen == verb && name.contains(part)).count()
+    }
+
+    /// Bytes of PUTs for names with `part` in them since the last call of `forget`.
+    pub(crate) fn bytes_put(&self, part: &str) -> usize {
+        let seen = self.plan.seen.lock();
+        let puts = seen.iter().filter(|(verb, name, _)| *verb == Verb::Put && name.contains(part));
+        puts.map(|(_, _, bytes)| bytes).sum()
     }
 
     /// Counts from zero again.
@@ -126,7 +140,7 @@ impl StuckStore {
         let plan = self.plan.clone();
         let pages = keys.chunks(self.page_keys).then(move |page| {
             let (plan, name) = (plan.clone(), name.clone());
-            async move { plan.meet(Verb::List, &name).await.map(|()| stream::iter(page)) }
+            async move { plan.meet(Verb::List, &name, 0).await.map(|()| stream::iter(page)) }
         });
         pages.try_flatten().boxed()
     }
@@ -141,7 +155,7 @@ impl fmt::Display for StuckStore {
 #[async_trait]
 impl ObjectStore for StuckStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
-        self.plan.meet(Verb::Put, location.as_ref()).await?;
+        self.plan.meet(Verb::Put, location.as_ref(), payload.content_length()).await?;
         self.inner.put_opts(location, payload, opts).await
     }
 
@@ -154,7 +168,7 @@ impl ObjectStore for StuckStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.plan.meet(Verb::Get, location.as_ref()).await?;
+        self.plan.meet(Verb::Get, location.as_ref(), 0).await?;
         self.inner.get_opts(location, options).await
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Fixture {
     bucket: Bucket,
     pub(super) store: Option<Arc<FaultStore<InMemory>>>,
     folder: tempfile::TempDir,
-    runtime: tokio::runtime::Runtime,
+    pub(super) runtime: tokio::runtime::Runtime,
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -93,14 +93,20 @@ impl Fixture {
         self.wait(&snapshot)
     }
 
-    fn wait(&self, snapshot: &FilesSnapshot) -> BTreeMap<u64, FileRecord> {
+    /// The new files of `snapshot`, once they are uploaded.
+    pub(super) fn wait(&self, snapshot: &FilesSnapshot) -> BTreeMap<u64, FileRecord> {
+        let changes = self.wait_for_changes(snapshot).into_iter();
+        changes.filter_map(|(number, record)| Some((number, record?))).collect()
+    }
+
+    fn wait_for_changes(&self, snapshot: &FilesSnapshot) -> FileChanges {
         match self.runtime.block_on(self.files.wait_uploaded(snapshot)).unwrap() {
-            Uploaded::Complete(records) => records,
+            Uploaded::Complete(changes) => changes,
             Uploaded::Stale => panic!("stale"),
         }
     }
 
-    fn publish(&self) -> BTreeMap<u64, FileRecord> {
+    pub(super) fn publish(&self) -> BTreeMap<u64, FileRecord> {
         let snapshot = self.files.snapshot();
         let records = self.wait(&snapshot);
         let _ = self.files.published(snapshot);
@@ -114,7 +120,7 @@ impl Fixture {
         out
     }
 
-    fn object(&self, key: &str) -> Option<Vec<u8>> {
+    pub(super) fn object(&self, key: &str) -> Option<Vec<u8>> {
         self.runtime.block_on(self.bucket.get(key)).ok().map(|b| b.to_vec())
     }
 
@@ -202,7 +208,8 @@ fn a_removed_file_is_deleted_only_after_a_root_without_it() {
     let f = Fixture::new();
     f.add(1, 5000);
     f.add(2, 5000);
-    let key = Arc::clone(&f.publish()[&1].key);
+    let records = f.publish();
+    let key = Arc::clone(&records[&1].key);
     let before = f.files.snapshot();
     f.files.remove_file(1).unwrap();
     assert!(f.files.remove_file(1).unwrap_err().is_not_found());
@@ -215,34 +222,10 @@ fn a_removed_file_is_deleted_only_after_a_root_without_it() {
     let after = f.files.snapshot();
     f.wait(&after);
     assert_eq!(f.files.published(after), [key.as_ref()]);
-    let other = f.records()[&2].key.as_ref().to_owned();
+    let other = records[&2].key.as_ref().to_owned();
     let mut keys = HashSet::from([key.as_ref().to_owned(), other]);
     f.files.retain_unknown(&mut keys);
     assert_eq!(keys, HashSet::from([key.as_ref().to_owned()]), "live files are known");
-}
-
-#[test]
-fn a_file_removed_before_its_upload_makes_the_snapshot_stale_unless_held() {
-    let f = Fixture::new();
-    let store = f.store.as_ref().unwrap();
-    store.outage(true);
-    f.add(1, 5000);
-    let plain = f.files.snapshot();
-    f.files.remove_file(1).unwrap();
-    let outcome = f.runtime.block_on(f.files.wait_uploaded(&plain)).unwrap();
-    assert_eq!(outcome, Uploaded::Stale);
-    let bytes = f.add(2, 5000);
-    let held = f.files.snapshot_held();
-    f.files.remove_file(2).unwrap();
-    assert!(f.path(2).exists(), "a held snapshot still needs it");
-    store.outage(false);
-    let records = f.wait(&held);
-    assert_eq!(f.object(&records[&2].key).unwrap(), bytes);
-    assert_eq!(f.files.published(held), [""; 0]);
-    f.until("local copy deleted", || !f.path(2).exists());
-    let next = f.files.snapshot();
-    f.wait(&next);
-    assert_eq!(f.files.published(next), [records[&2].key.as_ref()], "its object goes with the next root");
 }
 
 #[test]
@@ -428,7 +411,10 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
             6..=7 => {
                 let snapshot = if roll(2) == 0 { f.files.snapshot() } else { f.files.snapshot_held() };
                 let named = live.clone();
-                root = f.wait(&snapshot);
+                for (number, record) in f.wait_for_changes(&snapshot) {
+                    root.remove(&number);
+                    root.extend(record.map(|record| (number, record)));
+                }
                 root_bytes = named;
                 assert_eq!(root.keys().collect::<Vec<_>>(), root_bytes.keys().collect::<Vec<_>>());
                 for key in f.files.published(snapshot) {

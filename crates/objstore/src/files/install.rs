@@ -33,6 +33,8 @@ impl Files {
                 if matches!(&*entry.place.read(), Place::Local(_)) {
                     copies.push(Arc::clone(&entry));
                 }
+                state.keys.insert(Arc::clone(&entry.key));
+                state.changed.insert(*number);
                 state.live.insert(*number, entry);
                 // Their names carry other epochs, so these numbers stay free for names of this one.
             }

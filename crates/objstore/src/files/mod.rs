@@ -3,7 +3,7 @@
 //! RocksDB finishes a file: it is *added* and queued for upload. It is *uploaded*: a root may name it. A root
 //! that names it is *published*: its local copy may move into the part cache. RocksDB removes it: once a root
 //! without it is published, its object may be deleted, which is the collector's work. [`uploader`] uploads, [`entry`] holds
-//! one file, [`handle`] reads it.
+//! one file, [`handle`] reads it, [`snapshot`] tells a publish what has changed.
 //!
 //! F1  An object's name is used once: a number that comes back gets another name (`-r<count>`).
 //! F2  A local copy leaves its place only after its upload *and* a root that names it (gate G6).
@@ -19,9 +19,12 @@ mod handle;
 mod install;
 mod registry;
 mod settle;
+mod snapshot;
 mod uploader;
 
 pub use handle::{FileHandle, ReadRequest};
+pub(crate) use registry::object_key;
+pub use snapshot::{FileChanges, FilesSnapshot, Uploaded};
 
 use crate::bucket::Bucket;
 use crate::cache::Cache;
@@ -31,7 +34,7 @@ use crate::log::LogFn;
 use crate::supervisor::Supervisor;
 use entry::{Entry, Upload};
 use parking_lot::{Condvar, Mutex, RwLock};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -65,41 +68,6 @@ pub struct FilesConfig {
     pub runtime: tokio::runtime::Handle,
 }
 
-/// All live files at one moment. Give it back to [`Files::published`] or [`Files::release`].
-#[derive(Debug, Clone)]
-pub struct FilesSnapshot {
-    /// Grows with every change of the file map.
-    pub generation: u64,
-    entries: BTreeMap<u64, Arc<Entry>>,
-    is_held: bool,
-}
-
-impl FilesSnapshot {
-    /// The live file numbers, ascending.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        self.entries.keys().copied()
-    }
-
-    /// How many files are live.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no file is live.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-}
-
-/// How waiting for the uploads of a snapshot ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Uploaded {
-    /// Every file of the snapshot is in the bucket, as these records say.
-    Complete(BTreeMap<u64, FileRecord>),
-    /// RocksDB removed a file before it was uploaded: take a newer snapshot.
-    Stale,
-}
-
 /// An object to delete, and the generation at which RocksDB gave it up.
 #[derive(Debug)]
 struct Garbage {
@@ -117,6 +85,10 @@ enum Local {
 #[derive(Default)]
 struct State {
     live: BTreeMap<u64, Arc<Entry>>,
+    /// Numbers whose live entry may be another than in the last published snapshot.
+    changed: BTreeSet<u64>,
+    /// The keys of all files that are live, staged, deferred or garbage.
+    keys: HashSet<Arc<str>>,
     staged: HashMap<PathBuf, Arc<Entry>>,
     queue: VecDeque<Arc<Entry>>,
     /// Removed by RocksDB while a held snapshot still needs them.
@@ -242,6 +214,7 @@ impl Files {
         let Some(entry) = state.live.remove(&number) else {
             return Err(StoreError::NotFound { operation: "removing", object: format!("file {number}") });
         };
+        state.changed.insert(number);
         state.unpublished.retain(|e| !Arc::ptr_eq(e, &entry));
         if state.held_count > 0 && !entry.is_uploaded() {
             state.deferred.push(entry);
@@ -282,95 +255,11 @@ impl Files {
         !self.state.lock().garbage.is_empty()
     }
 
-    /// The live files now.
-    pub fn snapshot(&self) -> FilesSnapshot {
-        let state = self.state.lock();
-        FilesSnapshot { generation: state.generation, entries: state.live.clone(), is_held: false }
-    }
-
-    /// The live files now; those that RocksDB removes meanwhile are uploaded all the same, so that waiting
-    /// for this snapshot ends. Costs uploads of short-lived files: take it after a `Stale`.
-    pub fn snapshot_held(&self) -> FilesSnapshot {
-        let mut state = self.state.lock();
-        state.held_count += 1;
-        FilesSnapshot { generation: state.generation, entries: state.live.clone(), is_held: true }
-    }
-
-    /// Waits until every file of `snapshot` is in the bucket.
-    ///
-    /// Errors: `Fenced`, `Interrupted` at close; `Corruption` when a local file has vanished.
-    pub async fn wait_uploaded(&self, snapshot: &FilesSnapshot) -> Result<Uploaded> {
-        let mut changes = self.changed.subscribe();
-        let mut open: Vec<&Arc<Entry>> = snapshot.entries.values().collect();
-        loop {
-            changes.borrow_and_update();
-            if let Some(ended) = self.state.lock().ended.clone() {
-                return Err(ended);
-            }
-            let mut is_stale = false;
-            let mut failed = None;
-            open.retain(|entry| match &*entry.upload.lock() {
-                Upload::Done { .. } => false,
-                Upload::Dropped => {
-                    is_stale = true;
-                    true
-                }
-                Upload::Failed(error) => {
-                    failed = Some(error.clone());
-                    true
-                }
-                Upload::Queued | Upload::Running => true,
-            });
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            if is_stale {
-                return Ok(Uploaded::Stale);
-            }
-            if open.is_empty() {
-                return self.records_of(snapshot);
-            }
-            if changes.changed().await.is_err() {
-                return Err(closing());
-            }
-        }
-    }
-
-    /// A root with exactly the files of `snapshot` is in the bucket: their local copies may move to the
-    /// cache. Returns at once, with the keys of the objects that RocksDB gave up before the snapshot: they may be deleted.
-    #[must_use]
-    pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) -> Vec<String> {
-        let mut state = self.state.lock();
-        self.let_go(&mut state, &snapshot);
-        let (due, rest) = std::mem::take(&mut state.garbage)
-            .into_iter()
-            .partition::<Vec<_>, _>(|garbage| garbage.generation <= snapshot.generation);
-        state.garbage = rest;
-        let is_named = |entry: &Arc<Entry>| {
-            entry.is_uploaded()
-                && snapshot.entries.get(&entry.number()).is_some_and(|named| Arc::ptr_eq(named, entry))
-        };
-        let (named, rest) = std::mem::take(&mut state.unpublished).into_iter().partition(is_named);
-        state.unpublished = rest;
-        drop(state);
-        self.settle(named);
-        due.into_iter().map(|garbage| garbage.key.as_ref().to_owned()).collect()
-    }
-
     /// Takes the keys out of `keys` that RocksDB or a root may still name: of every file that is live, staged, or given up
     /// without a root that lacks it. No request.
     pub(crate) fn retain_unknown(&self, keys: &mut HashSet<String>) {
         let state = self.state.lock();
-        let entries = state.live.values().chain(state.staged.values()).chain(&state.deferred);
-        for key in entries.map(|entry| &entry.key).chain(state.garbage.iter().map(|garbage| &garbage.key)) {
-            keys.remove(key.as_ref());
-        }
-    }
-
-    /// The snapshot was not published after all.
-    pub fn release(&self, snapshot: FilesSnapshot) {
-        let mut state = self.state.lock();
-        self.let_go(&mut state, &snapshot);
+        keys.retain(|key| !state.keys.contains(key.as_str()));
     }
 
     /// The keys of all files whose upload has not ended. No request.
@@ -442,17 +331,6 @@ impl Files {
         self.backlog_shrunk.notify_all();
         self.queued.notify_waiters();
     }
-
-    fn records_of(&self, snapshot: &FilesSnapshot) -> Result<Uploaded> {
-        let mut records = BTreeMap::new();
-        for (number, entry) in &snapshot.entries {
-            let record = entry.record().ok_or_else(|| {
-                StoreError::Bug(format!("file {number} counts as uploaded and has no checksum"))
-            })?;
-            records.insert(*number, record);
-        }
-        Ok(Uploaded::Complete(records))
-    }
 }
 
 impl std::fmt::Debug for Files {
@@ -476,3 +354,7 @@ mod tests;
 #[cfg(test)]
 #[path = "backlog_test.rs"]
 mod backlog_tests;
+
+#[cfg(test)]
+#[path = "snapshot_test.rs"]
+mod snapshot_tests;

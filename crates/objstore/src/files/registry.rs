@@ -30,6 +30,7 @@ impl Files {
 
     pub(super) fn insert(&self, state: &mut State, number: u64, entry: &Arc<Entry>) {
         entry.set_number(number);
+        state.changed.insert(number);
         if let Some(former) = state.live.insert(number, Arc::clone(entry)) {
             state.unpublished.retain(|e| !Arc::ptr_eq(e, &former));
             let is_same_path = former.local_path() == entry.local_path();
@@ -44,6 +45,7 @@ impl Files {
         add(&stats.upload_backlog_files, 1);
         add(&stats.upload_backlog_bytes, entry.size);
         state.backlog_bytes += entry.size;
+        state.keys.insert(Arc::clone(&entry.key));
         state.queue.push_back(entry);
         self.queued.notify_one();
     }
@@ -67,6 +69,7 @@ impl Files {
             Upload::Queued => {
                 *upload = Upload::Dropped;
                 drop(upload);
+                state.keys.remove(&entry.key);
                 self.leave_backlog(state, entry);
             }
             Upload::Running => {
@@ -79,7 +82,10 @@ impl Files {
                 drop(upload);
                 state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation: state.generation });
             }
-            Upload::Dropped | Upload::Failed(_) => drop(upload),
+            Upload::Dropped | Upload::Failed(_) => {
+                drop(upload);
+                state.keys.remove(&entry.key);
+            }
         }
         if let (Some(path), Local::Delete) = (entry.leave_local(), local) {
             let _ = std::fs::remove_file(path);
@@ -145,14 +151,18 @@ impl Files {
         ))
     }
 
-    /// `sst/<hh>/<epoch>-<name>.<sst|blob>`: the two digits spread requests over the bucket's partitions.
+    /// A new name for the object of the local file `path`.
     pub(super) fn object_key(&self, name: &str, path: &Path) -> Arc<str> {
         let extension = if path.extension().is_some_and(|e| e == "blob") { "blob" } else { "sst" };
-        let epoch = self.epoch.load(Ordering::Acquire);
-        let last = format!("{epoch:020}-{name}.{extension}");
-        let spread = crate::crc::crc32c(last.as_bytes()) & 0xff;
-        format!("sst/{spread:02x}/{last}").into()
+        object_key(self.epoch.load(Ordering::Acquire), name, extension).into()
     }
+}
+
+/// `sst/<hh>/<epoch>-<name>.<extension>`: the two digits spread requests over the bucket's partitions.
+pub(crate) fn object_key(epoch: u64, name: &str, extension: &str) -> String {
+    let last = format!("{epoch:020}-{name}.{extension}");
+    let spread = crate::crc::crc32c(last.as_bytes()) & 0xff;
+    format!("sst/{spread:02x}/{last}")
 }
 
 /// Counts a thread as waiting for as long as this lives.

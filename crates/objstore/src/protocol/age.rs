@@ -7,7 +7,7 @@
 //! A1: an older bucket is refused before anything is written to the bucket or to the directory.
 
 use super::claim::newest_epoch;
-use super::local;
+use super::local_map;
 use super::names;
 use super::records::{ClaimRoot, Marker, Root, RootId, RootSlot};
 use super::slots::{list_root_slots, read_root_slot};
@@ -95,10 +95,10 @@ async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
 /// Whether a table file of the marked root is not in the bucket. They are uploaded before the marker is written (G1),
 /// and none is deleted before a later root, so one that is missing shows that the root has been there.
 async fn lacks_files(bucket: &Bucket, dir: &Path, marker: &Marker) -> Result<bool> {
-    let Some(files) = local::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
+    let Some(files) = local_map::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
     let objects = bucket.list(names::FILE_DIR, None).await?;
     let keys: HashSet<&str> = objects.iter().map(|object| object.key.as_str()).collect();
-    Ok(files.iter().any(|file| !keys.contains(file.key.as_str())))
+    Ok(files.values().any(|file| !keys.contains(file.key.as_ref())))
 }
 
 fn older_bucket(

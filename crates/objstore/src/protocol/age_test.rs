@@ -2,6 +2,7 @@
 //! Method: copy the bucket at chosen times, go on, put the copy in its place and open with the newer directory.
 
 use super::local;
+use super::local_map;
 use super::names;
 use super::records::{Marker, RootId};
 use super::test_db::*;
@@ -140,9 +141,10 @@ fn a_bucket_one_root_behind_is_accepted_only_with_the_files_of_that_root() {
     let mut objects = objects_of(&bucket);
     // As if the process had died just before it created the root.
     objects.remove(&names::root(root.epoch, root.slot)).expect("the newest root");
-    let files = local::read_files(&dir.path().join("db"), &marker_of(dir.path()).db_uuid).unwrap().unwrap();
+    let files =
+        local_map::read_files(&dir.path().join("db"), &marker_of(dir.path()).db_uuid).unwrap().unwrap();
     let mut without_file = objects.clone();
-    without_file.remove(&files[0].key).expect("a table file");
+    without_file.remove(files.values().next().unwrap().key.as_ref()).expect("a table file");
     expect_refused(&without_file, dir.path());
     let db = open_db(&bucket_of(&objects), dir.path());
     db.check(&model, "after a crash in front of a root");

@@ -90,17 +90,19 @@ fn server_tuning() -> Tuning {
     let server = Tuning::default();
     Tuning {
         merge: server.merge,
-        full_map_every: server.full_map_every,
-        small_map_files: 1,
+        map: server.map,
         manifest_chunks_max: server.manifest_chunks_max,
         ..quick()
     }
 }
 
 fn objects_read(store: &StuckStore) -> usize {
-    let [roots, pieces, chunks] = ["/root/", "/man/", "/wal/"].map(|part| store.seen(Verb::Get, part));
-    eprintln!("a restore read {roots} roots, {pieces} pieces of the MANIFEST, {chunks} objects of the WAL");
-    roots + pieces + chunks
+    let parts = ["/root/", "/map/", "/man/", "/wal/"];
+    let [roots, maps, pieces, chunks] = parts.map(|part| store.seen(Verb::Get, part));
+    eprintln!(
+        "a restore read {roots} roots, {maps} parts of the map, {pieces} pieces of the MANIFEST, {chunks} objects of the WAL"
+    );
+    roots + maps + pieces + chunks
 }
 
 /// Restores in an empty directory, compares with the model, and returns what was read.
@@ -159,9 +161,9 @@ fn objects_to_read(bucket: &Bucket) -> usize {
     };
     let chunks = count(&names::wal_dir(1)).filter(is_loose).count();
     let pieces = count(&names::manifest_dir(1, root.manifest)).count();
-    let roots = (root.id.slot - root.map_slot + 1) as usize;
+    let roots = 1 + root.map_parts().count();
     eprintln!(
-        "{roots} roots, {pieces} pieces of the MANIFEST, {} merged objects, {chunks} chunks",
+        "{roots} roots and parts of the map, {pieces} pieces of the MANIFEST, {} merged objects, {chunks} chunks",
         root.wal_runs.len()
     );
     roots + pieces + root.wal_runs.len() + chunks

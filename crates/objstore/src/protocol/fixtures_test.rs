@@ -4,11 +4,13 @@
 
 use super::codec::Nonce;
 use super::home::Home;
+use super::map_record::{LocalFiles, MapEntry, MapInParts, MapPart, PartRef, checksum};
 use super::marks::{BinlogPosition, Gtid};
 use super::position::Position;
 use super::records::*;
 use super::records_test::root_of_format_1;
 use super::wal_record::{MergedChunks, WalRun};
+use crate::files::object_key;
 
 const NONCE: Nonce = [7; 16];
 const FORMAT_1: &str = include_str!("fixtures/format-1.txt");
@@ -36,6 +38,38 @@ fn root() -> Root {
         }),
         ..root_of_format_1()
     }
+}
+
+/// Its entries have keys of each form.
+fn part() -> MapPart {
+    let entry = |number, epoch, name: &str, extension| MapEntry {
+        number,
+        key: object_key(epoch, name, extension),
+        size_bytes: 65_536 + number,
+        crc32c: 0x9abc_def0,
+    };
+    let entries = vec![
+        entry(25, 3, "25", "sst"),
+        entry(26, 2, "26", "blob"),
+        entry(400, 2, "s17", "sst"),
+        entry(401, 3, "401-r2", "sst"),
+        MapEntry { key: "sst/another".to_owned(), ..entry(402, 3, "", "") },
+    ];
+    MapPart { epoch: 3, part: 6, entries }
+}
+
+fn in_parts() -> MapInParts {
+    let MapPart { epoch, part, entries } = part();
+    let bytes = MapPart { epoch, part, entries: entries.clone() }.encode(&NONCE);
+    let first = PartRef {
+        part,
+        first: 25,
+        files: entries.len() as u64,
+        bytes: bytes.len() as u64,
+        crc32c: checksum(&bytes),
+    };
+    let added = vec![MapEntry { size_bytes: 5, ..entries[2].clone() }];
+    MapInParts { epoch, files_count: 4, parts: vec![first], removed: vec![26, 400], added }
 }
 
 /// By whom the bytes were written.
@@ -78,11 +112,19 @@ fn check_all(text: &str, written: Written) {
     let db_uuid = "11111111-2222-4333-8444-555555555555".to_owned();
     let marker = Marker { db_uuid: db_uuid.clone(), epoch: 3, root: root.id };
     check("marker", marker.encode(&NONCE), &|b| Marker::decode(b).as_ref() == Ok(&marker));
-    let files = LocalFiles { db_uuid, files: root.added.clone() };
+    let files = LocalFiles { db_uuid: db_uuid.clone(), files: root.added.clone(), in_parts: None };
     check("files", files.encode(&NONCE), &|b| LocalFiles::decode(b).as_ref() == Ok(&files));
     if written == Written::InFormat1 {
-        return; // Merged chunks came with format 2.
+        return; // Merged chunks and maps in parts came with format 2.
     }
+    let part = part();
+    check("part", part.encode(&NONCE), &|b| MapPart::decode(b).as_ref() == Ok(&part));
+    let map_in_parts = Some(in_parts());
+    let files = LocalFiles { db_uuid, files: vec![], in_parts: map_in_parts.clone() };
+    check("files-in-parts", files.encode(&NONCE), &|b| LocalFiles::decode(b).as_ref() == Ok(&files));
+    let (map_slot, added, removed) = (root.id.slot, vec![], vec![]);
+    let root = Root { map_slot, files_count: 4, map_in_parts, added, removed, ..root };
+    check("root-in-parts", root.encode(&NONCE), &|b| RootSlot::decode(b) == Ok(RootSlot::Root(root.clone())));
     let chunks = vec![wal.encode(&NONCE).into()];
     let merged = MergedChunks { epoch: 3, first: 40, chunks };
     let encoded = MergedChunks::encode(3, 40, &merged.chunks, &NONCE);

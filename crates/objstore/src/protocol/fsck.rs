@@ -8,14 +8,21 @@
 use super::gc::{Needs, Use};
 use super::image::Image;
 use super::inspect::{Inspector, VerifyReport};
+use super::names;
+use super::records::{RootId, RootSlot};
+use super::slots::read_root_slot;
 use crate::bucket::ObjectInfo;
 use crate::error::Result;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 /// An owner gathers deletions for ten seconds before it writes them down (`gc/`); this is longer.
 const SECOND_LOOK: Duration = Duration::from_secs(25);
+
+/// GETs in flight while reading the roots of an epoch.
+const PARALLEL_GETS: usize = 16;
 
 /// What to look for, and how patiently.
 #[derive(Debug, Clone, Copy)]
@@ -78,14 +85,18 @@ impl Inspector {
         Ok(report)
     }
 
-    /// What nobody needs at this moment, by its age. Requests: a LIST of everything, and those that read the newest root.
+    /// What nobody needs at this moment, by its age. Requests: a LIST of everything, and those that read the newest root and,
+    /// when its file map has parts, a GET per root of its epoch.
     pub(super) async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
         let objects = self.objects().await?;
         // After the listing: what it names was there by then, so an object of the listing that it lacks is unneeded.
         let image = self.newest_image().await?.map(|(image, _)| image);
         let live: HashSet<&str> =
             image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
-        let needs = needs_of(image.as_ref());
+        let mut needs = needs_of(image.as_ref());
+        if let Some(image) = &image {
+            self.add_parts_of_kept_roots(&mut needs, image, &objects).await?;
+        }
         let use_of =
             |object: &ObjectInfo| needs.use_of(&object.key, Some(object.size), |key| live.contains(key));
         let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
@@ -103,6 +114,36 @@ impl Inspector {
         }
         Ok(report)
     }
+
+    /// The parts of file maps that the roots behind the newest name. One that is deleted meanwhile needs none.
+    async fn add_parts_of_kept_roots(
+        &self,
+        needs: &mut Needs,
+        newest: &Image,
+        objects: &[ObjectInfo],
+    ) -> Result<()> {
+        if !objects.iter().any(|object| object.key.starts_with(names::MAP_DIR)) {
+            return Ok(());
+        }
+        let mut slots = stream::iter(roots_of(newest.root.id.epoch, objects))
+            .map(|id| read_root_slot(self.bucket(), id))
+            .buffer_unordered(PARALLEL_GETS);
+        while let Some(slot) = slots.next().await {
+            match slot {
+                Ok(RootSlot::Root(root)) => needs.add_parts(root.map_parts(), 0),
+                Ok(_) => {}
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The roots of `epoch` among `objects`.
+fn roots_of(epoch: u64, objects: &[ObjectInfo]) -> Vec<RootId> {
+    let slots = objects.iter().filter_map(|object| names::parse_slot(names::ROOT_DIR, &object.key));
+    slots.filter(|(owner, _)| *owner == epoch).map(|(epoch, slot)| RootId { epoch, slot }).collect()
 }
 
 /// Errs on the side of "needed": a wrong "orphan" may be deleted by hand. What the tuning of its owner keeps behind the

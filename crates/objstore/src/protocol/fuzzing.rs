@@ -6,12 +6,12 @@
 use super::codec::{FormatError, FrameWriter, Nonce};
 use super::home::Home;
 use super::image;
+use super::map_record::{FileMap, LocalFiles, MapEntry, MapInParts, MapPart, PartRef};
 use super::marks::{BinlogPosition, Gtid};
 use super::names::{self, ManifestCopy};
 use super::position::Position;
 use super::records::{
-    Alive, ClaimRoot, EpochClaim, Fence, FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId,
-    RootSlot, WalChunk, WalSlot,
+    Alive, ClaimRoot, EpochClaim, Fence, ManifestChunk, Marker, Root, RootId, RootSlot, WalChunk, WalSlot,
 };
 use super::replay::ReplayEnd;
 use super::wal_record::{MergedChunks, WalRun};
@@ -33,6 +33,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "roots", run: roots, seeds: root_seeds },
     Target { name: "maps", run: maps, seeds: map_seeds },
+    Target { name: "parts", run: parts, seeds: part_seeds },
     Target { name: "chunks", run: chunks, seeds: chunk_seeds },
     Target { name: "merged", run: merged, seeds: merged_seeds },
     Target { name: "manifests", run: manifests, seeds: manifest_seeds },
@@ -101,7 +102,15 @@ fn maps(mut bytes: &[u8]) {
         if image::apply(&mut files, &root, *map_slot.get_or_insert(root.map_slot)).is_err() {
             return;
         }
-        assert_eq!(files.len() as u64, root.files_count);
+        assert!(root.map_in_parts.is_some() || files.len() as u64 == root.files_count);
+    }
+}
+
+/// A part of a file map, alone and in front of the changes of a root.
+fn parts(bytes: &[u8]) {
+    round_trip(bytes, MapPart::decode, |part| part.encode(&NONCE));
+    if let Some(Ok(part)) = mended(bytes).map(|frame| MapPart::decode(&frame)) {
+        let _ = image::join(&[part], &in_parts(), "root/3/2");
     }
 }
 
@@ -169,6 +178,9 @@ fn parsed_names(bytes: &[u8]) {
     if let Some((epoch, chunk)) = names::parse_slot(names::WAL_DIR, key) {
         assert_eq!(names::wal_chunk(epoch, chunk), key);
     }
+    if let Some((epoch, part)) = names::parse_slot(names::MAP_DIR, key) {
+        assert_eq!(names::map_part(epoch, part), key);
+    }
     if let Some((epoch, first, end)) = names::parse_merged_chunks(key) {
         assert_eq!(names::merged_chunks(epoch, first, end), key);
     }
@@ -208,6 +220,7 @@ fn root(slot: u64, map_slot: u64, added: &[u64], removed: &[u64], files_count: u
         published_ms: 1,
         map_slot,
         files_count,
+        map_in_parts: None,
         added: added.iter().map(|number| entry(*number)).collect(),
         removed: removed.to_vec(),
         wal_runs: vec![WalRun { first: 1, end: 4, bytes: 99 }, WalRun { first: 4, end: 9, bytes: 100 }],
@@ -227,7 +240,8 @@ fn fence() -> Vec<u8> {
 
 fn root_seeds() -> Vec<Vec<u8>> {
     let claim = ClaimRoot { epoch: 3, base: Some(RootId { epoch: 2, slot: 5 }), wal_end: 7 };
-    let roots = [root(1, 1, &[10, 11], &[], 2), root(2, 1, &[12], &[10], 2)];
+    let in_parts = Root { map_in_parts: Some(in_parts()), ..root(2, 2, &[], &[], 3) };
+    let roots = [root(1, 1, &[10, 11], &[], 2), root(2, 1, &[12], &[10], 2), in_parts];
     let mut seeds: Vec<_> = roots.iter().map(|root| root.encode(&NONCE)).collect();
     seeds.extend([claim.encode(&NONCE), fence()]);
     seeds
@@ -236,6 +250,23 @@ fn root_seeds() -> Vec<Vec<u8>> {
 fn map_seeds() -> Vec<Vec<u8>> {
     let frames = [root(1, 1, &[10, 11], &[], 2), root(2, 1, &[12], &[10], 2)].map(|root| root.encode(&NONCE));
     vec![frames.iter().flat_map(|frame| [&(frame.len() as u16).to_le_bytes(), &frame[..]].concat()).collect()]
+}
+
+fn in_parts() -> MapInParts {
+    let part = PartRef { part: 4, first: 10, files: 3, bytes: 90, crc32c: 7 };
+    MapInParts { epoch: 3, files_count: 3, parts: vec![part], removed: vec![10], added: vec![entry(12)] }
+}
+
+/// A key of each form.
+fn part_seeds() -> Vec<Vec<u8>> {
+    let keyed = |number: u64, key: String| MapEntry { key, ..entry(number) };
+    let key = |epoch, number: u64, extension| crate::files::object_key(epoch, &number.to_string(), extension);
+    let entries = vec![
+        keyed(10, key(3, 10, "sst")),
+        keyed(11, key(2, 11, "blob")),
+        keyed(300, crate::files::object_key(2, "s7", "sst")),
+    ];
+    vec![MapPart { epoch: 3, part: 4, entries }.encode(&NONCE)]
 }
 
 fn chunk() -> WalChunk {
@@ -279,7 +310,9 @@ fn hint_seeds() -> Vec<Vec<u8>> {
 fn local_seeds() -> Vec<Vec<u8>> {
     let db_uuid = "00000000-0000-4000-8000-000000000000".to_owned();
     let marker = Marker { db_uuid: db_uuid.clone(), epoch: 3, root: RootId { epoch: 3, slot: 2 } };
-    vec![marker.encode(&NONCE), LocalFiles { db_uuid, files: vec![entry(1), entry(2)] }.encode(&NONCE)]
+    let files = LocalFiles { db_uuid: db_uuid.clone(), files: vec![entry(1), entry(2)], in_parts: None };
+    let in_parts = LocalFiles { db_uuid, files: vec![], in_parts: Some(in_parts()) };
+    vec![marker.encode(&NONCE), files.encode(&NONCE), in_parts.encode(&NONCE)]
 }
 
 fn identity_seeds() -> Vec<Vec<u8>> {
@@ -305,6 +338,7 @@ fn name_seeds() -> Vec<Vec<u8>> {
         names::root(3, 1),
         names::wal_chunk(3, 1),
         names::merged_chunks(3, 1, 9),
+        names::map_part(3, 4),
         names::manifest_chunk(3, manifest, 4096),
         entry(1).key,
     ];

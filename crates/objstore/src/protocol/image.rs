@@ -4,8 +4,9 @@
 //! an empty result.
 
 use super::local::{check_file_key, damaged_object};
+use super::map_record::{FileMap, MapEntry, MapInParts, MapPart};
 use super::names;
-use super::records::{FileMap, ManifestChunk, Root, RootId, RootSlot, WalChunk, WalSlot};
+use super::records::{ManifestChunk, Root, RootId, RootSlot, WalChunk, WalSlot};
 use super::slots::{decode_wal_slot, read_record, read_root_slot, read_sized_record};
 use super::wal_record::{MergedChunks, WalRun};
 use crate::bucket::Bucket;
@@ -28,7 +29,9 @@ pub(crate) struct Image {
 
 /// Reads root `id` and the records its file map is spread over.
 ///
-/// Requests: one GET per root since the last full map, at most 20.
+/// Errors: `Corruption` when one of them is absent, damaged or another's.
+/// Requests: one GET, and one per part of the map, at most 40; for a root of an earlier version, one per root since the last
+/// full map.
 pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     let root = read_root(bucket, id).await?;
     let epoch = id.epoch;
@@ -41,7 +44,41 @@ pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     for step in earlier.iter().chain([&root]) {
         apply(&mut files, step, root.map_slot)?;
     }
+    if let Some(map) = &root.map_in_parts {
+        let parts = read_parts(bucket, map).await.map_err(|e| named_and_absent(&root, e))?;
+        files = join(&parts, map, &names::root(epoch, id.slot))?;
+    }
     Ok(Image { root, files })
+}
+
+async fn read_parts(bucket: &Bucket, map: &MapInParts) -> Result<Vec<MapPart>> {
+    let epoch = map.epoch;
+    stream::iter(map.parts.iter().copied())
+        .map(|part| async move {
+            let key = names::map_part(epoch, part.part);
+            let decode =
+                |bytes: &Bytes| MapPart::read(bytes, epoch, part).map_err(|e| damaged_object(&key, &e));
+            read_sized_record(bucket, &key, part.bytes, decode).await
+        })
+        .buffered(PARALLEL_GETS)
+        .try_collect()
+        .await
+}
+
+/// The files of `map`, whose parts are `parts`. `object` says so.
+///
+/// Errors: `Corruption` when the parts overlap, a file cannot be one, or the changes do not fit the parts.
+pub(crate) fn join(parts: &[MapPart], map: &MapInParts, object: &str) -> Result<FileMap> {
+    let mut files = FileMap::new();
+    for entry in parts.iter().flat_map(|part| &part.entries) {
+        check_file_key(&entry.key, object)?;
+        if files.last_key_value().is_some_and(|(last, _)| *last >= entry.number) {
+            return Err(StoreError::Corruption(format!("{object} names parts of a file map that overlap")));
+        }
+        files.insert(entry.number, entry.record());
+    }
+    change(&mut files, object, &map.removed, &map.added, map.files_count)?;
+    Ok(files)
 }
 
 /// Reads root `id` without the file map that it is based on.
@@ -57,25 +94,42 @@ pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
     }
 }
 
-/// Applies one root's part of the file map.
+/// Applies what one root says about the file map, unless that is in parts.
 pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
     let object = names::root(root.id.epoch, root.id.slot);
     let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
     if root.map_slot != map_slot || root.is_full() != (root.id.slot == map_slot) {
         return broken("its file map does not continue the one before");
     }
-    for number in &root.removed {
+    if root.map_in_parts.is_some() {
+        return Ok(());
+    }
+    change(files, &object, &root.removed, &root.added, root.files_count)
+}
+
+/// Takes the files `removed` out of a map and adds `added`; then it has `count` files. `object` says so.
+///
+/// Errors: `Corruption` when that does not fit the map.
+pub(crate) fn change(
+    files: &mut FileMap,
+    object: &str,
+    removed: &[u64],
+    added: &[MapEntry],
+    count: u64,
+) -> Result<()> {
+    let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
+    for number in removed {
         if files.remove(number).is_none() {
             return broken("it removes a file that was not there");
         }
     }
-    for entry in &root.added {
-        check_file_key(&entry.key, &object)?;
+    for entry in added {
+        check_file_key(&entry.key, object)?;
         if files.insert(entry.number, entry.record()).is_some() {
             return broken("it adds a file that was there already");
         }
     }
-    if files.len() as u64 != root.files_count {
+    if files.len() as u64 != count {
         return broken("its number of files is not the one it states");
     }
     Ok(())
@@ -177,7 +231,7 @@ pub(crate) async fn read_wal(
     replay.finish(end)
 }
 
-/// A merged object that a root names and that is absent is damage; so is nothing else.
+/// A merged object or a part that a root names and that is absent is damage; so is nothing else.
 fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { object, .. } => StoreError::Corruption(format!(

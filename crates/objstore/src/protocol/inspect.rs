@@ -42,7 +42,7 @@ pub struct DatabaseStatus {
     pub claimed_ms: u64,
     pub owner: Option<OwnerStatus>,
     pub root: Option<RootStatus>,
-    /// Objects and bytes by kind: `sst`, `man`, `wal`, `root`, `epoch`, `hint`, `pin`, `tomb`, other.
+    /// Objects and bytes by kind: `sst`, `map`, `man`, `wal`, `root`, `epoch`, `hint`, `pin`, `tomb`, other.
     pub objects: BTreeMap<String, ObjectCount>,
 }
 
@@ -398,8 +398,16 @@ fn status_of_slot(id: RootId, slot: &RootSlot) -> RootStatus {
                 status.commit_us = (position.time_us != 0).then_some(position.time_us);
                 (status.gtid_position, status.binlog) = (position.gtid_text(), position.binlog);
             }
-            let map = if root.is_full() { "full map" } else { "changes" };
-            status.note = format!("{map}: +{} -{} files", root.added.len(), root.removed.len());
+            let (added, removed) = match &root.map_in_parts {
+                Some(map) => (map.added.len(), map.removed.len()),
+                None => (root.added.len(), root.removed.len()),
+            };
+            let map = match &root.map_in_parts {
+                Some(map) => format!("map in {} parts", map.parts.len()),
+                None if root.is_full() => "full map".to_owned(),
+                None => "changes".to_owned(),
+            };
+            status.note = format!("{map}: +{added} -{removed} files");
         }
         RootSlot::Claim(claim) => {
             "claim".clone_into(&mut status.kind);

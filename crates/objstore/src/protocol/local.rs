@@ -3,6 +3,7 @@
 //! ```text
 //! <local_dir>/ATOLL          marker: database, epoch, the root that was about to be published
 //! <local_dir>/ATOLL_FILES    the file map of that root: where the objects of this directory are
+//! <local_dir>/ATOLL_MAP/     parts of that map (local_map.rs)
 //! <local_dir>.lock           held while a process owns the directory
 //! <local_dir>.restoring      a restore that has not finished; thrown away at the next open
 //! <local_dir>.stale-<epoch>  a copy that a newer owner has overtaken; kept for the DBA
@@ -14,7 +15,7 @@
 
 use super::codec::{FormatError, Nonce};
 use super::names;
-use super::records::{LocalFiles, MapEntry, Marker};
+use super::records::Marker;
 use crate::bucket::fill_random;
 use crate::error::{Result, StoreError};
 use std::fs::{self, File};
@@ -23,7 +24,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "ATOLL";
-const FILES: &str = "ATOLL_FILES";
 
 /// What open() found on the local disk.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,27 +124,6 @@ pub(crate) fn write_marker(dir: &Path, marker: &Marker) -> Result<()> {
     sync_directory(dir)
 }
 
-/// The map written last; None when this directory never published.
-pub(crate) fn read_files(dir: &Path, db_uuid: &str) -> Result<Option<Vec<MapEntry>>> {
-    let path = dir.join(FILES);
-    let Some(bytes) = read_optional(&path)? else { return Ok(None) };
-    let local = LocalFiles::decode(&bytes).map_err(|e| damaged(&path, &e))?;
-    if local.db_uuid != db_uuid {
-        return Err(StoreError::Invalid(format!(
-            "{} belongs to database {}, its directory to {db_uuid}",
-            path.display(),
-            local.db_uuid
-        )));
-    }
-    Ok(Some(local.files))
-}
-
-/// The new name is durable only after [`write_marker`], which follows. In between either map will do, because no local
-/// file is given up before both are written.
-pub(crate) fn write_files(dir: &Path, files: &LocalFiles) -> Result<()> {
-    replace(&dir.join(FILES), &files.encode(&random_nonce()?))
-}
-
 /// The WAL files of a directory in ascending order, with their lengths.
 pub(crate) fn wal_files(dir: &Path) -> Result<Vec<(u64, u64)>> {
     let mut found = numbered_files(dir, "log")?;
@@ -242,14 +221,14 @@ pub(crate) fn damaged_object(object: &str, error: &FormatError) -> StoreError {
     ))
 }
 
-fn damaged(path: &Path, error: &FormatError) -> StoreError {
+pub(crate) fn damaged(path: &Path, error: &FormatError) -> StoreError {
     StoreError::Corruption(format!(
         "{} is damaged: {error}. Move the directory away to have it rebuilt from the bucket",
         path.display()
     ))
 }
 
-fn read_optional(path: &Path) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -257,7 +236,7 @@ fn read_optional(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let new = sibling(path, "new");
     write_durably(&new, bytes)?;
     fs::rename(&new, path).map_err(|e| StoreError::from_io("replacing", path, &e))

@@ -19,6 +19,7 @@ mod age;
 mod alive;
 mod claim;
 mod codec;
+mod compact;
 mod fsck;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -29,7 +30,10 @@ mod image;
 mod inspect;
 mod lag;
 mod local;
+mod local_map;
 mod local_wal;
+mod map_record;
+mod map_writer;
 mod marks;
 mod merger;
 mod names;
@@ -77,6 +81,10 @@ mod gc_model_test;
 mod inspect_test;
 #[cfg(test)]
 mod local_wal_test;
+#[cfg(test)]
+mod map_record_test;
+#[cfg(test)]
+mod maps_test;
 #[cfg(test)]
 mod model_test;
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub(crate) const WAL_DIR: &str = "wal/";
 pub(crate) const PIN_DIR: &str = "pin/";
 /// Prefix of every list of keys to delete.
 pub(crate) const TOMB_DIR: &str = "tomb/";
+/// Prefix of every part of a file map.
+pub(crate) const MAP_DIR: &str = "map/";
 /// Prefix of every table file.
 pub(crate) const FILE_DIR: &str = "sst/";
 
@@ -68,6 +70,11 @@ pub(crate) fn merged_chunks(epoch: u64, first: u64, end: u64) -> String {
     format!("wal/{epoch:020}/{first:020}-{end:020}")
 }
 
+/// Part number `part` of the file maps of `epoch`.
+pub(crate) fn map_part(epoch: u64, part: u64) -> String {
+    format!("map/{epoch:020}/{part:020}")
+}
+
 /// Tomb number `number` of the owner `epoch`.
 pub(crate) fn tomb(epoch: u64, number: u64) -> String {
     format!("tomb/{epoch:020}/{number:020}")
@@ -78,7 +85,8 @@ pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
     number_of(key.strip_prefix(EPOCH_DIR)?)
 }
 
-/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>` or `tomb/<E>/<n>`; `dir` is [`ROOT_DIR`], [`WAL_DIR`] or [`TOMB_DIR`].
+/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>` or `tomb/<E>/<n>`; `dir` is [`ROOT_DIR`], [`WAL_DIR`],
+/// [`MAP_DIR`] or [`TOMB_DIR`].
 pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
     let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
     Some((number_of(epoch)?, number_of(slot)?))
@@ -133,6 +141,7 @@ mod tests {
             assert_eq!(parse_slot(ROOT_DIR, &root(3, n)), Some((3, n)));
             assert_eq!(parse_slot(WAL_DIR, &wal_chunk(n, 7)), Some((n, 7)));
             assert_eq!(parse_slot(TOMB_DIR, &tomb(3, n)), Some((3, n)));
+            assert_eq!(parse_slot(MAP_DIR, &map_part(3, n)), Some((3, n)));
             assert_eq!(parse_merged_chunks(&merged_chunks(3, n, 9)), Some((3, n, 9)));
             assert_eq!(parse_slot(WAL_DIR, &merged_chunks(3, n, 9)), None);
             assert_eq!(parse_merged_chunks(&wal_chunk(n, 7)), None);

@@ -17,10 +17,12 @@ use super::identity;
 use super::image::{self, Image};
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
+use super::local_map;
 use super::local_wal;
+use super::map_record::FileMap;
 use super::opener::{Newcomer, Opener};
 use super::position::{Position, Tracker};
-use super::records::{Alive, ClaimRoot, FileMap, Marker};
+use super::records::{Alive, ClaimRoot, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Former, Owner, Shared, Tuning};
 use super::{age, alive, store::Store};
@@ -286,8 +288,8 @@ async fn restore_logged(
 
 /// Where the table files of a directory that is current are.
 async fn known_files(bucket: &Bucket, owner: &Owner, claimed: &ClaimRoot) -> Result<FileMap> {
-    if let Some(entries) = local::read_files(&owner.local_dir, &owner.db_uuid)? {
-        return Ok(entries.iter().map(|entry| (entry.number, entry.record())).collect());
+    if let Some(files) = local_map::read_files(&owner.local_dir, &owner.db_uuid)? {
+        return Ok(files);
     }
     match claimed.base {
         // ATOLL_FILES was deleted by hand: the published root knows every file that is not local.

@@ -29,8 +29,13 @@ fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
-        // A table file may move into the cache meanwhile.
-        let _ = fs::copy(&path, to.join(path.file_name().unwrap()));
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_dir(&path, &copy);
+        } else {
+            // A table file may move into the cache meanwhile.
+            let _ = fs::copy(&path, copy);
+        }
     }
 }
 

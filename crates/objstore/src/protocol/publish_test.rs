@@ -12,6 +12,7 @@ use crate::bucket::Bucket;
 use crate::config::Durability;
 use crate::error::StoreError;
 use crate::fault::{Fault, faulty_bucket};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -173,6 +174,7 @@ fn root(ddl_seq: u64) -> Root {
         published_ms: 0,
         map_slot: 1,
         files_count: 0,
+        map_in_parts: None,
         added: vec![],
         removed: vec![],
         wal_runs: vec![],
@@ -312,8 +314,14 @@ fn the_bucket_keeps_what_the_newest_root_needs_and_little_more() {
         assert_eq!(newest.manifest.number, db.current_manifest());
         let manifests = count(&names::manifest_dir(1, newest.manifest));
         assert!(manifests <= 7, "{manifests} objects of one MANIFEST");
-        // Two live files; the roots of the chain, those kept, and the claim.
-        if counts.0 == 2 && counts.1 <= 8 && counts.2 <= 12 && count(names::MANIFEST_DIR) == manifests {
+        let parts = parts_of_kept_roots(&bucket, newest.id);
+        // Two live files; the roots kept, and the claim; the parts of all their maps.
+        if counts.0 == 2
+            && counts.1 <= 8
+            && counts.2 <= 12
+            && count(names::MANIFEST_DIR) == manifests
+            && count(names::MAP_DIR) == parts
+        {
             break;
         }
         assert!(Instant::now() < deadline, "too much is left: {counts:?} {manifests}");
@@ -323,6 +331,15 @@ fn the_bucket_keeps_what_the_newest_root_needs_and_little_more() {
     assert!(slots.contains(&0) && slots.contains(&shared.published_slot()), "{slots:?}");
     lose(db, dir.path());
     assert_eq!(restored(&bucket, &model, "after trimming").last_seq, model.commits.len() as u64);
+}
+
+/// Reads the maps of the newest root and of those kept behind it. Returns how many parts they have together.
+fn parts_of_kept_roots(bucket: &Bucket, newest: RootId) -> usize {
+    let kept = newest.slot - quick().roots_kept..=newest.slot;
+    let images = kept.map(|slot| block(image::load(bucket, RootId { slot, ..newest })).unwrap());
+    let parts: BTreeSet<u64> = images.flat_map(|image| image.root.map_parts().collect::<Vec<_>>()).collect();
+    assert!(!parts.is_empty());
+    parts.len()
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! G1  wait until every table file of the snapshot is in the bucket
 //! G2  wait until every WAL below the newest is shipped, and the newest as far as it ceased to name dropped data
 //!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
+//!     PUT new parts of the file map       map/E/<part>      (publisher/map.rs; small maps have none)
 //!     write ATOLL_FILES and ATOLL locally (D2)
 //!     create root/E/S+1                   the commit point of the bucket
 //! G3, G4  tell the collector what the root has made superfluous (gc/)
@@ -14,21 +15,24 @@
 //!
 //! P1: the snapshot is consistent because RocksDB removes a table file only after a MANIFEST sync, and that event
 //!     waits for the lock the snapshot holds; files added meanwhile are only too many, never too few.
-//! P2: slots and MANIFEST chunks are tried with the same bytes until their outcome is known; so a root is published
+//! P2: slots, MANIFEST chunks and parts of the map are tried with the same bytes until their outcome is known; so a root is published
 //!     exactly once.
 //! Threads: one task per database; only it writes `Published`.
 
+mod map;
+
 use super::claim::wall_clock_ms;
 use super::gc::RootHistory;
-use super::local::{manifest_path, random_nonce, read_range, write_files, write_marker};
+use super::local::{manifest_path, random_nonce, read_range};
+use super::map_writer::MapWriter;
 use super::names::{self, ManifestCopy};
-use super::records::{FileMap, LocalFiles, ManifestChunk, MapEntry, Marker, Root, RootId, RootSlot};
+use super::records::{ManifestChunk, Root, RootId, RootSlot};
 use super::shared::{Shared, State};
 use super::slots::{decode_root_slot, settle};
 use crate::bucket::SlotOutcome;
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
-use crate::files::{FileRecord, FilesSnapshot, Uploaded as UploadedFiles};
+use crate::files::{FilesSnapshot, Uploaded as UploadedFiles};
 use crate::stats::add;
 use crate::upload::blocking;
 use bytes::Bytes;
@@ -68,13 +72,6 @@ struct Uploaded {
     offsets: Vec<u64>,
 }
 
-/// What the newest root says; owned by the publisher.
-#[derive(Default)]
-struct Published {
-    root: Option<Root>,
-    files: FileMap,
-}
-
 /// How one attempt ended.
 enum Step {
     /// The newest root says what the snapshot says.
@@ -91,7 +88,11 @@ enum Step {
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     uploaded: Uploaded,
-    published: Published,
+    /// The newest root.
+    published: Option<Root>,
+    map: MapWriter,
+    /// `map` has changes that the newest root lacks: a publish failed behind them.
+    is_map_ahead: bool,
     history: RootHistory,
     /// RocksDB removed a file of the last snapshot before it was uploaded; hold the files of the next one.
     hold_files: bool,
@@ -100,8 +101,9 @@ pub(crate) struct Publisher {
 impl Publisher {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (uploaded, published) = Default::default();
+        let map = MapWriter::new(shared.epoch, shared.tuning.map.clone());
         let history = RootHistory::new(shared.epoch, shared.tuning.roots_kept);
-        Self { shared, uploaded, published, history, hold_files: false }
+        Self { shared, uploaded, published, map, is_map_ahead: false, history, hold_files: false }
     }
 
     /// Runs until the database is closed or fenced.
@@ -216,7 +218,7 @@ impl Publisher {
             return self.publish_runs().await.map(|()| Step::Published);
         }
         // Gate G1.
-        let UploadedFiles::Complete(files) = self.wait_for_files(snapshot).await? else {
+        let UploadedFiles::Complete(changes) = self.wait_for_files(snapshot).await? else {
             self.hold_files = true;
             return Ok(Step::Again);
         };
@@ -225,21 +227,25 @@ impl Publisher {
         if let Step::Again = self.put_manifest(snapshot).await? {
             return Ok(Step::Again);
         }
-        let (root, bytes, nonce) = self.root(snapshot, &files)?;
-        let is_new_map = self.published.root.is_none() || files != self.published.files;
-        self.write_local(&root, is_new_map.then_some(&files)).await?;
+        self.change_map(snapshot, changes)?;
+        self.put_map_parts().await?;
+        let (root, bytes, nonce) = self.root(snapshot)?;
+        self.write_local(&root, self.is_map_ahead).await?;
         if !self.create_root(&root, &bytes, &nonce).await? {
             return Ok(Step::Done);
         }
-        self.after_root(root, files, snapshot);
+        self.after_root(root, snapshot);
         Ok(Step::Published)
     }
 
     fn is_unchanged(&self, snapshot: &Snapshot) -> bool {
-        self.published.root.as_ref().is_some_and(|root| {
-            (root.manifest.number, root.manifest_bytes, root.ddl_seq, root.wal_min)
-                == (snapshot.manifest, snapshot.manifest_bytes, snapshot.ddl_seq, snapshot.wal_min)
-                && snapshot.files.numbers().eq(self.published.files.keys().copied())
+        let mut changes = snapshot.files.changes();
+        let files = self.map.files();
+        self.published.as_ref().is_some_and(|root| {
+            !self.is_map_ahead
+                && (root.manifest.number, root.manifest_bytes, root.ddl_seq, root.wal_min)
+                    == (snapshot.manifest, snapshot.manifest_bytes, snapshot.ddl_seq, snapshot.wal_min)
+                && changes.all(|(number, key)| files.get(&number).map(|file| file.key.as_ref()) == key)
         })
     }
 
@@ -276,7 +282,7 @@ impl Publisher {
     /// Names merged WAL objects in a root that repeats the newest one in everything else. It waits for no gate: what those
     /// guard is in the bucket since the newest root. Does nothing when there is nothing new to name.
     async fn publish_runs(&mut self) -> Result<()> {
-        let Some(newest) = &self.published.root else { return Ok(()) };
+        let Some(newest) = &self.published else { return Ok(()) };
         let wal_runs = {
             let state = self.shared.state.lock();
             if !state.wal.runs.is_unnamed() {
@@ -285,18 +291,16 @@ impl Publisher {
             state.wal.runs.runs().to_vec()
         };
         let slot = self.shared.published_slot() + 1;
-        let (map_slot, added, removed) = self.map_part(slot, newest.manifest.number, &self.published.files);
         let id = RootId { epoch: self.shared.epoch, slot };
-        let published_ms = wall_clock_ms();
-        let root = Root { id, published_ms, map_slot, added, removed, wal_runs, ..newest.clone() };
+        let root = Root { id, published_ms: wall_clock_ms(), map_slot: slot, wal_runs, ..newest.clone() };
         let nonce = random_nonce()?;
         let bytes = Bytes::from(root.encode(&nonce));
-        self.write_local(&root, None).await?;
+        self.write_local(&root, false).await?;
         if self.create_root(&root, &bytes, &nonce).await? {
             self.root_created(&root);
             let (needs, superfluous) = self.history.published(&root, None);
             self.shared.inbox.root_published(needs, superfluous);
-            self.published.root = Some(root);
+            self.published = Some(root);
         }
         Ok(())
     }
@@ -358,31 +362,11 @@ impl Publisher {
         }
     }
 
-    /// The part of the file map `files` that root `slot` carries: the slot of the full map, files added, files removed. Full
-    /// when the map is small, the chain of changes is long, or the MANIFEST is another; otherwise what changed.
-    fn map_part(&self, slot: u64, manifest: u64, files: &FileMap) -> (u64, Vec<MapEntry>, Vec<u64>) {
-        let tuning = &self.shared.tuning;
-        let before = self.published.root.as_ref().filter(|root| {
-            root.manifest.number == manifest
-                && slot - root.map_slot < tuning.full_map_every
-                && files.len() > tuning.small_map_files
-        });
-        let old = &self.published.files;
-        match before {
-            None => (slot, map_entries(files), Vec::new()),
-            Some(root) => (
-                root.map_slot,
-                map_entries(files.iter().filter(|(number, _)| !old.contains_key(number))),
-                old.keys().filter(|number| !files.contains_key(number)).copied().collect(),
-            ),
-        }
-    }
-
     /// The next root.
-    fn root(&self, snapshot: &Snapshot, files: &FileMap) -> Result<(Root, Bytes, [u8; 16])> {
+    fn root(&self, snapshot: &Snapshot) -> Result<(Root, Bytes, [u8; 16])> {
         let shared = &self.shared;
         let slot = shared.published_slot() + 1;
-        let (map_slot, added, removed) = self.map_part(slot, snapshot.manifest, files);
+        let (added, map_in_parts) = self.map.content();
         let (wal_first_chunk, wal_needed_end, wal_runs) = {
             let state = shared.state.lock();
             let wal = &state.wal;
@@ -399,33 +383,17 @@ impl Publisher {
             wal_first_chunk,
             wal_needed_end: if shared.tuning.gate_wal { wal_needed_end } else { wal_first_chunk },
             published_ms: wall_clock_ms(),
-            map_slot,
-            files_count: files.len() as u64,
+            map_slot: slot,
+            files_count: self.map.files().len() as u64,
+            map_in_parts,
             added,
-            removed,
+            removed: Vec::new(),
             wal_runs,
             position: Some(shared.commits.lock().position().clone()),
         };
         let nonce = random_nonce()?;
         let bytes = Bytes::from(root.encode(&nonce));
         Ok((root, bytes, nonce))
-    }
-
-    /// Rule D2: the local record of the root exists before the root.
-    ///
-    /// `files`: the file map, if it is another than that of the root before.
-    async fn write_local(&self, root: &Root, files: Option<&FileMap>) -> Result<()> {
-        let shared = &self.shared;
-        let entries = files.map(map_entries);
-        let (dir, db_uuid) = (shared.local_dir.clone(), shared.db_uuid.clone());
-        let marker = Marker { db_uuid: db_uuid.clone(), epoch: shared.epoch, root: root.id };
-        blocking(move || {
-            if let Some(files) = entries {
-                write_files(&dir, &LocalFiles { db_uuid, files })?;
-            }
-            write_marker(&dir, &marker)
-        })
-        .await
     }
 
     /// The commit point. False: fenced.
@@ -456,12 +424,13 @@ impl Publisher {
     }
 
     /// The root is in the bucket: what waited for it may go on (G3, G4).
-    fn after_root(&mut self, root: Root, files: FileMap, snapshot: &Snapshot) {
+    fn after_root(&mut self, root: Root, snapshot: &Snapshot) {
         self.root_created(&root);
         self.shared.path.set_ddl_published(root.ddl_seq);
         let (needs, superfluous) = self.history.published(&root, Some(&self.uploaded.offsets));
         self.shared.inbox.root_published(needs, superfluous);
-        self.published = Published { root: Some(root), files };
+        self.published = Some(root);
+        self.is_map_ahead = false;
         self.finish(snapshot);
     }
 
@@ -484,8 +453,4 @@ impl Publisher {
         state.publish_done = state.publish_done.max(snapshot.ticket);
         self.shared.cover(&mut state);
     }
-}
-
-fn map_entries<'a>(files: impl IntoIterator<Item = (&'a u64, &'a FileRecord)>) -> Vec<MapEntry> {
-    files.into_iter().map(|(number, file)| MapEntry::new(*number, file)).collect()
 }

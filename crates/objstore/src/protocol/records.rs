@@ -5,14 +5,10 @@
 
 use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use super::home::Home;
+use super::map_record::{MapEntry, MapInParts, read_entries, read_in_parts, write_entries};
 use super::names::ManifestCopy;
 use super::position::Position;
 use super::wal_record::{WalRun, read_runs, write_runs};
-use crate::files::FileRecord;
-use std::collections::BTreeMap;
-
-/// Every table file of a root, by RocksDB's number.
-pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
 
 pub(crate) const KIND_EPOCH: u16 = 1;
 const KIND_FENCE: u16 = 2;
@@ -22,7 +18,6 @@ const KIND_MANIFEST_CHUNK: u16 = 5;
 const KIND_WAL_CHUNK: u16 = 6;
 const KIND_ALIVE: u16 = 7;
 const KIND_MARKER: u16 = 8;
-const KIND_LOCAL_FILES: u16 = 9;
 pub(crate) const KIND_MERGED_CHUNKS: u16 = 10;
 
 /// Field of a root's extension area: how far its commits go. Not required: a restore does not look at it.
@@ -30,6 +25,8 @@ const TAG_POSITION: u16 = 0x0001;
 /// Field of a root's extension area: the merged objects of its WAL. Required, because a reader that did not know it would
 /// look for chunks that are gone.
 const TAG_WAL_RUNS: u16 = 0x8001;
+/// Field of a root's extension area: its file map, which is in parts. Required: without it the map lacks files.
+const TAG_MAP_IN_PARTS: u16 = 0x8004;
 
 /// Bytes kept of a server's name in a fence.
 const FENCE_SERVER_BYTES: usize = 96;
@@ -71,15 +68,6 @@ pub(crate) struct ClaimRoot {
     pub(crate) wal_end: u64,
 }
 
-/// One table file: its number and the object that holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MapEntry {
-    pub(crate) number: u64,
-    pub(crate) key: String,
-    pub(crate) size_bytes: u64,
-    pub(crate) crc32c: u32,
-}
-
 /// `root/<E>/<S>`, S > 0: the commit point of the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Root {
@@ -98,10 +86,13 @@ pub(crate) struct Root {
     pub(crate) wal_needed_end: u64,
     /// For people only; nothing is decided by it.
     pub(crate) published_ms: u64,
-    /// The slot that holds the full file map this one's changes are based on; its own when it is full.
+    /// The slot that holds the full file map this one's changes are based on; its own when it is full. Only earlier versions
+    /// wrote roots that are not.
     pub(crate) map_slot: u64,
-    /// Files in the map after this root: a check of the chain of changes.
+    /// Files in the map after this root: a check.
     pub(crate) files_count: u64,
+    /// The map, unless it is small. Then the two lists that follow are empty.
+    pub(crate) map_in_parts: Option<MapInParts>,
     /// All files when full, otherwise those new since the previous slot.
     pub(crate) added: Vec<MapEntry>,
     /// Files gone since the previous slot; empty when full.
@@ -154,15 +145,9 @@ pub(crate) struct Marker {
     pub(crate) root: RootId,
 }
 
-/// The local file `ATOLL_FILES`: where the table files of this directory are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LocalFiles {
-    pub(crate) db_uuid: String,
-    pub(crate) files: Vec<MapEntry>,
-}
-
 /// What stands in a slot of `root/<E>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "few live at once, and each is short-lived")]
 pub(crate) enum RootSlot {
     Claim(ClaimRoot),
     Root(Root),
@@ -174,16 +159,6 @@ pub(crate) enum RootSlot {
 pub(crate) enum WalSlot {
     Chunk(WalChunk),
     Fence(Fence),
-}
-
-impl MapEntry {
-    pub(crate) fn new(number: u64, file: &FileRecord) -> Self {
-        Self { number, key: file.key.as_ref().to_owned(), size_bytes: file.size, crc32c: file.crc32c }
-    }
-
-    pub(crate) fn record(&self) -> FileRecord {
-        FileRecord { key: self.key.as_str().into(), size: self.size_bytes, crc32c: self.crc32c }
-    }
 }
 
 impl EpochClaim {
@@ -292,7 +267,8 @@ impl Root {
     fn extension(&self) -> Vec<(u16, Vec<u8>)> {
         let position = self.position.iter().map(|position| (TAG_POSITION, position.encode()));
         let runs = (!self.wal_runs.is_empty()).then(|| (TAG_WAL_RUNS, write_runs(&self.wal_runs)));
-        position.chain(runs).collect()
+        let parts = self.map_in_parts.iter().map(|map| (TAG_MAP_IN_PARTS, map.encode()));
+        position.chain(runs).chain(parts).collect()
     }
 
     fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
@@ -308,6 +284,7 @@ impl Root {
             published_ms: frame.u64()?,
             map_slot: frame.u64()?,
             files_count: frame.u64()?,
+            map_in_parts: None,
             added: read_entries(&mut frame)?,
             removed: Vec::new(),
             wal_runs: Vec::new(),
@@ -316,7 +293,7 @@ impl Root {
         for _ in 0..frame.count(8)? {
             root.removed.push(frame.u64()?);
         }
-        let fields = frame.extension(&[TAG_POSITION, TAG_WAL_RUNS])?;
+        let fields = frame.extension(&[TAG_POSITION, TAG_WAL_RUNS, TAG_MAP_IN_PARTS])?;
         if let Some(position) = fields.get(&TAG_POSITION) {
             let wrong = || frame.wrong("the position of the last commits is malformed");
             root.position = Some(Position::decode(position).ok_or_else(wrong)?);
@@ -325,13 +302,33 @@ impl Root {
             root.wal_runs =
                 read_runs(runs).ok_or_else(|| frame.wrong("the list of merged WAL chunks is malformed"))?;
         }
+        root.map_in_parts = read_in_parts(&frame, fields.get(&TAG_MAP_IN_PARTS).copied())?;
         if root.id.slot == 0 || root.map_slot == 0 || root.map_slot > root.id.slot {
             return Err(frame.wrong("the slots of a root are out of order"));
         }
-        if root.is_full() && (!root.removed.is_empty() || root.files_count != root.added.len() as u64) {
-            return Err(frame.wrong("a full file map has changes"));
-        }
+        root.check_map().map_err(|what| frame.wrong(what))?;
         frame.finish().map(|()| root)
+    }
+}
+
+impl Root {
+    /// Whether the fields of the map fit each other.
+    fn check_map(&self) -> Result<(), &'static str> {
+        let count = match &self.map_in_parts {
+            Some(map) if !self.is_full() || !self.added.is_empty() || map.epoch != self.id.epoch => {
+                return Err("a file map in parts builds on other roots");
+            }
+            Some(map) => map.files_count,
+            None if !self.is_full() => return Ok(()),
+            None => self.added.len() as u64,
+        };
+        let is_whole = self.removed.is_empty() && self.files_count == count;
+        if is_whole { Ok(()) } else { Err("a full file map has changes") }
+    }
+
+    /// The parts of its file map, by number.
+    pub(crate) fn map_parts(&self) -> impl Iterator<Item = u64> {
+        self.map_in_parts.iter().flat_map(|map| &map.parts).map(|part| part.part)
     }
 }
 
@@ -414,21 +411,6 @@ impl Marker {
     }
 }
 
-impl LocalFiles {
-    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_LOCAL_FILES, nonce, 64 + 64 * self.files.len());
-        frame.bytes(self.db_uuid.as_bytes());
-        write_entries(&mut frame, &self.files);
-        frame.finish()
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut frame = open(bytes, KIND_LOCAL_FILES, "a local file map")?;
-        let record = Self { db_uuid: frame.string()?, files: read_entries(&mut frame)? };
-        frame.finish().map(|()| record)
-    }
-}
-
 impl RootSlot {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let frame = FrameReader::open(bytes)?;
@@ -467,26 +449,4 @@ fn read_flag(frame: &mut FrameReader<'_>) -> Result<bool, FormatError> {
         1 => Ok(true),
         other => Err(frame.wrong(format!("a flag is {other}"))),
     }
-}
-
-fn write_entries(frame: &mut FrameWriter, entries: &[MapEntry]) {
-    frame.u32(entries.len() as u32);
-    for entry in entries {
-        frame.u64(entry.number).u64(entry.size_bytes).u32(entry.crc32c).bytes(entry.key.as_bytes());
-    }
-}
-
-/// Entries are stored in ascending order of their number, each once.
-fn read_entries(frame: &mut FrameReader<'_>) -> Result<Vec<MapEntry>, FormatError> {
-    let count = frame.count(24)?;
-    let mut entries: Vec<MapEntry> = Vec::with_capacity(count);
-    for _ in 0..count {
-        let number = frame.u64()?;
-        if entries.last().is_some_and(|last| last.number >= number) {
-            return Err(frame.wrong("the file map is not in ascending order"));
-        }
-        let (size_bytes, crc32c) = (frame.u64()?, frame.u32()?);
-        entries.push(MapEntry { number, size_bytes, crc32c, key: frame.string()? });
-    }
-    Ok(entries)
 }

@@ -3,6 +3,7 @@
 
 use super::codec::{FormatError, FrameWriter, Nonce};
 use super::home::Home;
+use super::map_record::{LocalFiles, MapEntry};
 use super::marks::{BinlogPosition, Gtid};
 use super::names::ManifestCopy;
 use super::position::Position;
@@ -45,6 +46,7 @@ fn root(random: &mut Random) -> Root {
         published_ms: random.next(),
         map_slot: if full || slot == 1 { slot } else { 1 + random.below(slot - 1) },
         files_count: added.len() as u64,
+        map_in_parts: None,
         removed: if full || slot == 1 {
             vec![]
         } else {
@@ -124,7 +126,7 @@ fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
     let alive =
         Alive { epoch: 3, server_id: text(random), counter: random.next(), closed: random.below(2) == 1 };
     let marker = Marker { db_uuid: text(random), epoch: random.next(), root: root.id };
-    let local = LocalFiles { db_uuid: text(random), files: entries(random) };
+    let local = LocalFiles { db_uuid: text(random), files: entries(random), in_parts: None };
     assert_eq!(EpochClaim::decode(&epoch.encode(&NONCE)), Ok(epoch.clone()));
     assert_eq!(RootSlot::decode(&fence.encode(&NONCE)), Ok(RootSlot::Fence(fence.clone())));
     assert_eq!(WalSlot::decode(&fence.encode(&NONCE)), Ok(WalSlot::Fence(fence.clone())));
@@ -253,6 +255,7 @@ pub(super) fn root_of_format_1() -> Root {
         published_ms: 1_764_000_000_000,
         map_slot: 8,
         files_count: 3,
+        map_in_parts: None,
         added: vec![MapEntry { number: 25, key, size_bytes: 65_536, crc32c: 0x9abc_def0 }],
         removed: vec![11, 12],
         wal_runs: vec![],
@@ -302,6 +305,6 @@ fn runs_that_overlap_or_are_cut_are_refused() {
 #[test]
 fn a_file_map_out_of_order_is_refused() {
     let entry = |number| MapEntry { number, key: "k".into(), size_bytes: 1, crc32c: 2 };
-    let map = LocalFiles { db_uuid: "u".into(), files: vec![entry(2), entry(2)] };
+    let map = LocalFiles { db_uuid: "u".into(), files: vec![entry(2), entry(2)], in_parts: None };
     assert!(LocalFiles::decode(&map.encode(&NONCE)).is_err());
 }

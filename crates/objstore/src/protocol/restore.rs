@@ -7,10 +7,11 @@
 
 use super::image::{self, Image};
 use super::local::{
-    manifest_path, move_into_place, sibling, sync_directory, wal_path, write_durably, write_files,
-    write_marker,
+    manifest_path, move_into_place, sibling, sync_directory, wal_path, write_durably, write_marker,
 };
-use super::records::{LocalFiles, MapEntry, Marker, RootId, WalChunk};
+use super::local_map::write_files;
+use super::map_record::{LocalFiles, MapEntry};
+use super::records::{Marker, RootId, WalChunk};
 use super::replay::ReplayEnd;
 use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
@@ -56,7 +57,7 @@ pub(crate) async fn restore(
     let last_start = logs.end.last_start();
     let wal_bytes = logs.finish()?;
     let files = image.files.iter().map(|(number, file)| MapEntry::new(*number, file)).collect();
-    write_files(&building, &LocalFiles { db_uuid: marker.db_uuid.clone(), files })?;
+    write_files(&building, &LocalFiles { db_uuid: marker.db_uuid.clone(), files, in_parts: None })?;
     write_marker(&building, marker)?;
     sync_directory(&building)?;
     move_into_place(&building, dir)?;

@@ -7,6 +7,7 @@
 use super::gc::{GcTuning, Inbox};
 use super::lag::CommitPath;
 use super::local::wal_path;
+use super::map_writer::MapLimits;
 use super::position::Tracker;
 use super::records::Fence;
 use super::slots::fenced_error;
@@ -54,11 +55,8 @@ pub(crate) struct Tuning {
     /// How long a newcomer watches an owner that shows no sign of life: two intervals and 10 s for slow requests, so
     /// that one hint may get lost. The server looks each 5 s and has opened before 150 s.
     pub(crate) alive_patience: Duration,
-    /// A full file map at least every so many roots: a restore reads at most as many.
-    pub(crate) full_map_every: u64,
-    /// A map of at most so many files is always written whole: it costs no more than its changes would, and one root is
-    /// all there is to read. 256 entries have 16 KiB.
-    pub(crate) small_map_files: usize,
+    /// When the file map has parts, so that a publish costs what has changed.
+    pub(crate) map: MapLimits,
     /// A MANIFEST of more objects is put again as one: a restore reads at most as many.
     pub(crate) manifest_chunks_max: usize,
     /// Roots kept behind the newest, for people.
@@ -82,8 +80,7 @@ impl Default for Tuning {
             settle_after_open: Duration::from_millis(500),
             alive_interval: Duration::from_secs(65),
             alive_patience: Duration::from_secs(140),
-            full_map_every: 20,
-            small_map_files: 256,
+            map: MapLimits { small_files: 256, part_files: 4096, changes_bytes: 10 << 10, parts_max: 40 },
             manifest_chunks_max: 20,
             roots_kept: 16,
             gc: GcTuning::default(),

@@ -5,6 +5,7 @@
 //! family's former file. Files look like RocksDB's by name only.
 
 use super::gc::GcTuning;
+use super::map_writer::MapLimits;
 use super::open::{Options, open};
 use super::opener::Opener;
 use super::shared::Tuning;
@@ -39,8 +40,7 @@ pub(crate) fn quick() -> Tuning {
         alive_interval: Duration::from_millis(20),
         alive_patience: Duration::from_millis(1000),
         merge: MergeLimits { merge_chunks: 6, runs_max: 4, run_bytes_max: 4000 },
-        full_map_every: 5,
-        small_map_files: 1,
+        map: MapLimits { small_files: 1, part_files: 2, changes_bytes: 40, parts_max: 4 },
         manifest_chunks_max: 7,
         roots_kept: 3,
         gc: quick_gc(),

@@ -1,10 +1,11 @@
-//! What each new root makes superfluous among the records of this epoch: WAL, old roots, replaced MANIFESTs.
+//! What each new root makes superfluous among the records of this epoch: WAL, old roots, replaced MANIFESTs, and parts of the
+//! file map.
 
 use super::keep::Needs;
 use crate::protocol::names::{self, ManifestCopy};
 use crate::protocol::records::Root;
 use crate::protocol::wal_record::WalRun;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The roots of this epoch so far, as far as their objects are still there. Owned by the publisher.
 pub(crate) struct RootHistory {
@@ -13,16 +14,19 @@ pub(crate) struct RootHistory {
     wal_end: u64,
     /// The merged objects that the newest root names.
     runs: Vec<WalRun>,
-    /// (slot, slot of its full map) of the roots that are still there.
-    roots: VecDeque<(u64, u64)>,
+    /// Slot and parts of the file map of the roots that are still there.
+    roots: VecDeque<(u64, Vec<u64>)>,
+    /// The parts of file maps that are still there, and the end of those that roots have named.
+    parts: BTreeSet<u64>,
+    parts_end: u64,
     manifest: Option<(ManifestCopy, Vec<u64>)>,
 }
 
 impl RootHistory {
     /// Before the first root of `epoch`. Behind the newest root, `roots_kept` are kept.
     pub(crate) fn new(epoch: u64, roots_kept: u64) -> Self {
-        let (runs, roots) = Default::default();
-        Self { epoch, roots_kept, wal_end: 0, runs, roots, manifest: None }
+        let (runs, roots, parts) = Default::default();
+        Self { epoch, roots_kept, wal_end: 0, runs, roots, parts, parts_end: 0, manifest: None }
     }
 
     /// `root` is in the bucket; its MANIFEST is stored at `offsets`, None when it is that of the root before. Returns what
@@ -33,7 +37,10 @@ impl RootHistory {
             self.replace_manifest(root, offsets, &mut keys);
         }
         let roots_floor = self.drop_roots(root, &mut keys);
-        (Needs::of_root(root, roots_floor), keys)
+        self.drop_parts(root, &mut keys);
+        let mut needs = Needs::of_root(root, roots_floor);
+        needs.add_parts(self.parts.iter().copied(), self.parts_end);
+        (needs, keys)
     }
 
     fn superfluous_wal(&mut self, root: &Root) -> Vec<String> {
@@ -54,15 +61,24 @@ impl RootHistory {
         stored.extend_from_slice(&offsets[stored.len().min(offsets.len())..]);
     }
 
-    /// Keeps the newest roots, and behind them every root that their file maps are built on. Returns the oldest kept slot.
+    /// Keeps the newest roots. Returns the oldest kept slot.
     fn drop_roots(&mut self, root: &Root, keys: &mut Vec<String>) -> u64 {
-        self.roots.push_back((root.id.slot, root.map_slot));
-        let oldest_kept = root.id.slot.saturating_sub(self.roots_kept);
-        let floor = self.roots.iter().find(|(slot, _)| *slot >= oldest_kept).map_or(0, |(_, map)| *map);
-        while let Some((slot, _)) = self.roots.front().copied().filter(|(slot, _)| *slot < floor) {
-            keys.push(names::root(self.epoch, slot));
+        self.roots.push_back((root.id.slot, root.map_parts().collect()));
+        let floor = root.id.slot.saturating_sub(self.roots_kept);
+        while let Some((slot, _)) = self.roots.front().filter(|(slot, _)| *slot < floor) {
+            keys.push(names::root(self.epoch, *slot));
             self.roots.pop_front();
         }
         floor
+    }
+
+    /// Keeps the parts that a kept root names. Numbers that no root ever named are given up, too: parts of a publish that failed.
+    fn drop_parts(&mut self, root: &Root, keys: &mut Vec<String>) {
+        let end = root.map_parts().map(|part| part + 1).max().unwrap_or(0);
+        self.parts.extend(self.parts_end..end);
+        self.parts_end = self.parts_end.max(end);
+        let needed: BTreeSet<u64> = self.roots.iter().flat_map(|(_, parts)| parts).copied().collect();
+        let former = std::mem::replace(&mut self.parts, needed);
+        keys.extend(former.difference(&self.parts).map(|part| names::map_part(self.epoch, *part)));
     }
 }

@@ -1,13 +1,14 @@
 //! The keep-set: which objects of the bucket are needed, seen from one root.
 //!
-//! Needed are: what a restore of the newest root reads; the roots kept behind it and those that their file maps build on;
-//! what is on its way to the next root (files of RocksDB, a MANIFEST, merged WAL); everything of later epochs; and the
+//! Needed are: what a restore of the newest root reads; the roots kept behind it and the parts of their file maps;
+//! what is on its way to the next root (files of RocksDB, a MANIFEST, merged WAL, parts of the map); everything of later epochs; and the
 //! protocol's own records. A reader that works from an older root has the grace time.
 
 use crate::protocol::names::{self, ManifestCopy};
 use crate::protocol::records::{FENCE_BYTES, Root};
 use crate::protocol::wal_record::WalRun;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 /// Prefixes whose objects have no numbers to check: hints, tombs, pins.
 const PLAIN_DIRS: [&str; 3] = ["hint/", "tomb/", names::PIN_DIR];
@@ -31,8 +32,11 @@ pub(crate) struct Needs {
     wal_loose_first: u64,
     /// Merged objects that are named, or will be.
     runs: Vec<WalRun>,
-    /// Roots below this slot are needed by no file map that is kept.
+    /// Roots below this slot are not kept.
     roots_floor: u64,
+    /// Parts of file maps that kept roots name; those from the end on may be on their way.
+    parts: HashSet<u64>,
+    parts_end: u64,
     /// What former epochs left may go (C6).
     pub(crate) is_former_superfluous: bool,
 }
@@ -47,6 +51,8 @@ impl Needs {
             wal_loose_first: root.wal_loose_first(),
             runs: root.wal_runs.clone(),
             roots_floor,
+            parts: root.map_parts().collect(),
+            parts_end: root.map_parts().map(|part| part + 1).max().unwrap_or(0),
             is_former_superfluous: false,
         }
     }
@@ -59,6 +65,12 @@ impl Needs {
     /// Adds merged objects that the next root may name.
     pub(crate) fn add_runs(&mut self, runs: impl IntoIterator<Item = WalRun>) {
         self.runs.extend(runs);
+    }
+
+    /// Adds parts of the file map that kept roots name; no root names one from `end` on.
+    pub(crate) fn add_parts(&mut self, parts: impl IntoIterator<Item = u64>, end: u64) {
+        self.parts.extend(parts);
+        self.parts_end = self.parts_end.max(end);
     }
 
     /// Whom the object `key` of `size` bytes serves; for a table file of this epoch or a later one `needs_file` knows.
@@ -93,6 +105,7 @@ impl Needs {
             }
             Record::Root(_, slot) => slot == 0 || slot >= self.roots_floor,
             Record::Chunk(_, chunk) => chunk >= self.wal_loose_first,
+            Record::Part(_, part) => part >= self.parts_end || self.parts.contains(&part),
         }
     }
 }
@@ -104,6 +117,7 @@ enum Record {
     Run(u64, u64, u64),
     Root(u64, u64),
     Chunk(u64, u64),
+    Part(u64, u64),
 }
 
 impl Record {
@@ -115,6 +129,7 @@ impl Record {
         .or_else(|| names::parse_merged_chunks(key).map(|(epoch, first, end)| Self::Run(epoch, first, end)))
         .or_else(|| names::parse_slot(names::ROOT_DIR, key).map(|(epoch, slot)| Self::Root(epoch, slot)))
         .or_else(|| names::parse_slot(names::WAL_DIR, key).map(|(epoch, chunk)| Self::Chunk(epoch, chunk)))
+        .or_else(|| names::parse_slot(names::MAP_DIR, key).map(|(epoch, part)| Self::Part(epoch, part)))
     }
 
     fn epoch(&self) -> u64 {
@@ -123,7 +138,8 @@ impl Record {
             | Self::Manifest(epoch, _)
             | Self::Run(epoch, _, _)
             | Self::Root(epoch, _)
-            | Self::Chunk(epoch, _) => epoch,
+            | Self::Chunk(epoch, _)
+            | Self::Part(epoch, _) => epoch,
         }
     }
 

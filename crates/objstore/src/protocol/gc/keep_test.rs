@@ -12,6 +12,8 @@ fn needs(is_former_superfluous: bool) -> Needs {
         wal_loose_first: 30,
         runs: vec![WalRun { first: 10, end: 30, bytes: 5 }],
         roots_floor: 40,
+        parts: HashSet::from([3, 8]),
+        parts_end: 9,
         is_former_superfluous,
     }
 }
@@ -37,6 +39,9 @@ fn records_of_this_epoch_are_needed_from_the_newest_root_on() {
         (names::root(EPOCH, 0), Use::Needed),
         (names::root(EPOCH, 39), Use::Unneeded),
         (names::root(EPOCH, 40), Use::Needed),
+        (names::map_part(EPOCH, 3), Use::Needed),
+        (names::map_part(EPOCH, 7), Use::Unneeded),
+        (names::map_part(EPOCH, 9), Use::Needed),
         ("sst/00/00000000000000000007-1.sst".to_owned(), Use::Needed),
         ("sst/00/00000000000000000007-2.sst".to_owned(), Use::Unneeded),
     ] {
@@ -58,7 +63,7 @@ fn of_former_epochs_only_claims_and_fences_stay_and_nothing_goes_too_early() {
     let manifest = names::manifest_chunk(3, ManifestCopy { number: 99, copy: 0 }, 0);
     let merged = names::merged_chunks(3, 90, 99);
     let file = "sst/00/00000000000000000003-1.sst".to_owned();
-    for key in [manifest, merged, file, names::root(3, 99), names::wal_chunk(3, 99)] {
+    for key in [manifest, merged, file, names::root(3, 99), names::wal_chunk(3, 99), names::map_part(3, 99)] {
         assert_eq!(use_of(&key, 1000), Use::Unneeded, "{key}");
         assert_eq!(needs(false).use_of(&key, Some(1000), |_| false), Use::Needed, "{key}");
     }
@@ -70,7 +75,9 @@ fn of_former_epochs_only_claims_and_fences_stay_and_nothing_goes_too_early() {
 
 #[test]
 fn what_later_owners_the_protocol_and_others_wrote_is_left_alone() {
-    for key in [names::root(8, 3), names::wal_chunk(8, 3), names::merged_chunks(8, 1, 2)] {
+    for key in
+        [names::root(8, 3), names::wal_chunk(8, 3), names::merged_chunks(8, 1, 2), names::map_part(8, 1)]
+    {
         assert_eq!(use_of(&key, 1000), Use::Needed, "{key}");
     }
     for key in [

@@ -1,0 +1,166 @@
+//! What has changed among the files since the last publish, and what a publish does with it.
+//!
+//! A publish costs what has changed: nothing here looks at all files, but for the first publish of a process, to which all of
+//! them are new.
+
+use super::entry::{Entry, Upload};
+use super::{FileRecord, Files, State, closing};
+use crate::error::{Result, StoreError};
+use crate::stats::add;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// By number, the files that are new or another, and None for those that are gone.
+pub type FileChanges = BTreeMap<u64, Option<FileRecord>>;
+
+/// What differs, at one moment, from the last published snapshot. Give it back to [`Files::published`] or
+/// [`Files::release`]; what was not published is also in the next one.
+#[derive(Debug, Clone)]
+pub struct FilesSnapshot {
+    /// Grows with every change of the file map.
+    pub generation: u64,
+    changes: BTreeMap<u64, Option<Arc<Entry>>>,
+    files: usize,
+    pub(super) is_held: bool,
+}
+
+impl FilesSnapshot {
+    /// The numbers that may have changed, ascending, each with the key of its object; None: there is no such file now.
+    pub fn changes(&self) -> impl Iterator<Item = (u64, Option<&str>)> {
+        self.changes.iter().map(|(number, entry)| (*number, entry.as_ref().map(|entry| entry.key.as_ref())))
+    }
+
+    /// How many files are live, changed or not.
+    pub fn files(&self) -> usize {
+        self.files
+    }
+}
+
+/// How waiting for the uploads of a snapshot ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Uploaded {
+    /// Every file of the snapshot is in the bucket, as these records say.
+    Complete(FileChanges),
+    /// RocksDB removed a file before it was uploaded: take a newer snapshot.
+    Stale,
+}
+
+impl Files {
+    /// What has changed until now.
+    pub fn snapshot(&self) -> FilesSnapshot {
+        self.snapshot_of(&self.state.lock(), false)
+    }
+
+    /// What has changed until now; files of it that RocksDB removes meanwhile are uploaded all the same, so that waiting
+    /// for this snapshot ends. Costs uploads of short-lived files: take it after a `Stale`.
+    pub fn snapshot_held(&self) -> FilesSnapshot {
+        let mut state = self.state.lock();
+        state.held_count += 1;
+        self.snapshot_of(&state, true)
+    }
+
+    fn snapshot_of(&self, state: &State, is_held: bool) -> FilesSnapshot {
+        add(&self.bucket.stats().map_entries_visited, state.changed.len() as u64);
+        let changes = state.changed.iter().map(|number| (*number, state.live.get(number).cloned()));
+        FilesSnapshot {
+            generation: state.generation,
+            changes: changes.collect(),
+            files: state.live.len(),
+            is_held,
+        }
+    }
+
+    /// Waits until every file of `snapshot` is in the bucket. The others are there since they were published.
+    ///
+    /// Errors: `Fenced`, `Interrupted` at close; `Corruption` when a local file has vanished.
+    pub async fn wait_uploaded(&self, snapshot: &FilesSnapshot) -> Result<Uploaded> {
+        let mut changes = self.changed.subscribe();
+        let mut open: Vec<&Arc<Entry>> = snapshot.changes.values().flatten().collect();
+        loop {
+            changes.borrow_and_update();
+            if let Some(ended) = self.state.lock().ended.clone() {
+                return Err(ended);
+            }
+            let mut is_stale = false;
+            let mut failed = None;
+            open.retain(|entry| match &*entry.upload.lock() {
+                Upload::Done { .. } => false,
+                Upload::Dropped => {
+                    is_stale = true;
+                    true
+                }
+                Upload::Failed(error) => {
+                    failed = Some(error.clone());
+                    true
+                }
+                Upload::Queued | Upload::Running => true,
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if is_stale {
+                return Ok(Uploaded::Stale);
+            }
+            if open.is_empty() {
+                return records_of(snapshot);
+            }
+            if changes.changed().await.is_err() {
+                return Err(closing());
+            }
+        }
+    }
+
+    /// A root with exactly the files of `snapshot`, beside those that had not changed, is in the bucket: their local copies
+    /// may move to the cache. Returns at once, with the keys of the objects that RocksDB gave up before the snapshot: they
+    /// may be deleted.
+    #[must_use]
+    pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) -> Vec<String> {
+        let mut state = self.state.lock();
+        self.let_go(&mut state, &snapshot);
+        for (number, entry) in &snapshot.changes {
+            if is_same(state.live.get(number), entry.as_ref()) {
+                state.changed.remove(number);
+            }
+        }
+        let (due, rest) = std::mem::take(&mut state.garbage)
+            .into_iter()
+            .partition::<Vec<_>, _>(|garbage| garbage.generation <= snapshot.generation);
+        state.garbage = rest;
+        for garbage in &due {
+            state.keys.remove(&garbage.key);
+        }
+        let is_named = |entry: &Arc<Entry>| {
+            let named = snapshot.changes.get(&entry.number()).and_then(Option::as_ref);
+            entry.is_uploaded() && is_same(named, Some(entry))
+        };
+        let (named, rest) = std::mem::take(&mut state.unpublished).into_iter().partition(is_named);
+        state.unpublished = rest;
+        drop(state);
+        self.settle(named);
+        due.into_iter().map(|garbage| garbage.key.as_ref().to_owned()).collect()
+    }
+
+    /// The snapshot was not published after all.
+    pub fn release(&self, snapshot: FilesSnapshot) {
+        let mut state = self.state.lock();
+        self.let_go(&mut state, &snapshot);
+    }
+}
+
+fn is_same(left: Option<&Arc<Entry>>, right: Option<&Arc<Entry>>) -> bool {
+    match (left, right) {
+        (None, None) => true,
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right),
+        _ => false,
+    }
+}
+
+fn records_of(snapshot: &FilesSnapshot) -> Result<Uploaded> {
+    let record = |(number, entry): (&u64, &Option<Arc<Entry>>)| {
+        let without_checksum =
+            || StoreError::Bug(format!("file {number} counts as uploaded and has no checksum"));
+        let record = entry.as_ref().map(|entry| entry.record().ok_or_else(without_checksum));
+        Ok((*number, record.transpose()?))
+    };
+    snapshot.changes.iter().map(record).collect::<Result<_>>().map(Uploaded::Complete)
+}
