@@ -82,3 +82,7 @@ impl RootHistory {
         keys.extend(former.difference(&self.parts).map(|part| names::map_part(self.epoch, *part)));
     }
 }
+
+#[cfg(test)]
+#[path = "history_test.rs"]
+mod tests;
