@@ -5,6 +5,7 @@ Method: many small commits one by one, the process killed, its data directory de
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 
@@ -85,3 +86,36 @@ def test_one_request_without_an_answer_delays_commits_by_less_than_twice_the_lag
     time.sleep(10)  # both are in the bucket now
     restore(server, proxy)
     assert server.value("SELECT COUNT(*) FROM shop.orders") == 200
+
+
+TABLES = 100
+# A clock decides nothing here; ATOLL_RESTORE_MB=1024 measures what docs/internals/bucket.md says of 1 GB.
+TABLES_MB = int(os.environ.get("ATOLL_RESTORE_MB", "100"))
+RESTORE_REQUESTS_MAX = 200
+
+
+def test_a_restore_of_a_hundred_tables_reads_little_of_them(lab):
+    store = lab.store()
+    proxy = lab.proxy(store)
+    server = lab.s3_server(store, endpoint=proxy.endpoint).start()
+    server.run("CREATE DATABASE shop")
+    rows = TABLES_MB * 1_000_000 // TABLES // 1000
+    for number in range(TABLES):
+        server.run(
+            f"CREATE TABLE orders{number} (id INT PRIMARY KEY, t BLOB) ENGINE=ATOLL AS "
+            f"SELECT seq AS id, RANDOM_BYTES(1000) AS t FROM seq_1_to_{rows}",
+            database="shop",
+        )
+    server.stop()
+    shutil.rmtree(server.data)
+    proxy.reset_counts()
+    started = time.monotonic()
+    server.start()
+    assert server.value("SELECT COUNT(*) FROM shop.orders7 WHERE id = 1") == 1
+    seconds = time.monotonic() - started
+    counts = proxy.counts()
+    print(f"{TABLES_MB} MB in {TABLES} tables: first query after {seconds:.1f} s and {counts}")
+    assert sum(counts.values()) <= RESTORE_REQUESTS_MAX, counts
+    stored = sum(each.size_bytes for each in store.client.list())
+    assert stored > TABLES_MB * 1_000_000
+    assert [server.value(f"SELECT COUNT(*) FROM shop.orders{n}") for n in range(0, TABLES, 9)] == [rows] * 12
