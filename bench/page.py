@@ -1,6 +1,6 @@
 """Makes docs/benchmarks.md of the reports in build/bench: a section for each, its charts in docs/benchmarks/.
 
-Nothing is computed here and nothing invented: a benchmark without report is named as not run. Quick runs stay out.
+Nothing is measured here and nothing invented: a benchmark without report is named as not run. Quick runs stay out.
 
     build/bin/python bench/page.py
 """
@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import report
+from goals import goals_table
 from harness import paths
 
 # The order on the page. Reports of other names follow.
@@ -66,7 +67,7 @@ def page(reports: dict[str, dict[str, Any]]) -> str:
         else:
             print(f"{name} has no report: left out")
             sections.append(f"## {name}\n\nNot run yet: `make bench-{name}`.\n")
-    return "\n".join([HEAD, *sections])
+    return "\n".join([HEAD, *([goals_table(reports)] if reports else []), *sections])
 
 
 def copy_charts(reports: dict[str, dict[str, Any]], source: Path, target: Path) -> None:

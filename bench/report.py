@@ -188,7 +188,7 @@ def as_markdown(content: dict[str, Any], folder: str = "") -> str:
     for table in content["tables"]:
         lines += [f"### {table['title']}", ""] if table["title"] else []
         lines += [table["text"], ""] if table["text"] else []
-        lines += [*_table(table["header"], table["rows"]), ""]
+        lines += [*table_lines(table["header"], table["rows"]), ""]
     for chart in content["charts"]:
         lines += [f"![{chart['caption']}]({folder}{chart['file']})", ""]
     lines += ["<details><summary>Options of each server</summary>", ""]
@@ -197,7 +197,8 @@ def as_markdown(content: dict[str, Any], folder: str = "") -> str:
     return "\n".join([*lines, "", "</details>", ""])
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns a table in markdown."""
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 

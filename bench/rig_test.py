@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import compare
+import goals
 import neo_cluster
 import page
 import report
@@ -106,3 +107,19 @@ def test_a_benchmark_without_report_is_named_as_not_run():
     text = page.page({})
     assert "## oltp\n\nNot run yet" in text
     assert "|---" not in text
+
+
+def test_a_goal_is_reached_missed_or_not_measured():
+    reports = {
+        "oltp": {"results": {"clients": {"1": {"insert": {"setups": {"Atoll": {"cpu_us": {"ratio": 0.9}}}}}}}}
+    }
+    insert, delete = (
+        goals.Goal(case, "oltp", ("clients", "1", case), "cpu_us", most=1.0) for case in ("insert", "delete")
+    )
+    strict = goals.Goal("insert", "oltp", ("clients", "1", "insert"), "cpu_us", most=0.8)
+    lines = goals.goals_table(reports, (insert, delete, strict)).splitlines()[4:]
+    assert lines == [
+        "| insert | ≤ 1.0 | 0.90 | yes |",
+        "| delete | ≤ 1.0 | not measured |  |",
+        "| insert | ≤ 0.8 | 0.90 | no |",
+    ]
