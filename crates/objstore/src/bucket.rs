@@ -11,6 +11,7 @@
 use crate::direct::Direct;
 use crate::error::{Result, StoreError};
 use crate::failure::{Class, Failure};
+pub use crate::machine::fill_random;
 use crate::retry::RetryPolicy;
 use crate::stats::{Stats, add};
 use crate::unfinished::{ListUploads, UnfinishedUpload};
@@ -449,12 +450,6 @@ impl Bucket {
         })?;
         Ok(ObjectInfo { key: key.to_owned(), size: meta.size, last_modified: meta.last_modified.into() })
     }
-}
-
-/// Fills `bytes` from the system's random source.
-pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    getrandom::fill(bytes)
-        .map_err(|e| StoreError::Unavailable(format!("the system gives no random bytes: {e}")))
 }
 
 /// Fails early when a path must stay below a directory. Used for keys that come from records.

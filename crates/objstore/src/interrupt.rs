@@ -5,11 +5,13 @@
 //! [`crate::files::Files::stop_waiting`].
 
 use crate::error::{Result, StoreError};
+use crate::machine;
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often a waiting thread asks. A tenth of a second is felt by nobody and costs nothing.
 pub(crate) const ASK_INTERVAL: Duration = Duration::from_millis(100);
@@ -51,7 +53,7 @@ impl Interrupt {
         runtime: &tokio::runtime::Handle,
         read: impl Future<Output = T>,
     ) -> Result<T> {
-        runtime.block_on(async {
+        machine::block_on(runtime, async {
             tokio::pin!(read);
             if let Ok(outcome) = tokio::time::timeout(READ_MIN, &mut read).await {
                 return Ok(outcome);

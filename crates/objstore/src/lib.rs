@@ -27,10 +27,13 @@ pub mod interrupt;
 mod liar;
 mod listing;
 pub mod log;
+mod machine;
 pub mod protocol;
 pub mod region;
 pub mod retry;
 mod s3_uploads;
+#[cfg(test)]
+mod sim;
 pub mod stats;
 #[cfg(test)]
 mod stuck;

@@ -4,6 +4,7 @@
 //! is decided by the caller in bucket.rs: all requests there are idempotent except the create-only PUT, which
 //! has its own loop.
 
+use crate::machine::fill_random;
 use std::time::Duration;
 
 /// Bounds of one logical request.
@@ -56,8 +57,9 @@ impl RetryPolicy {
 
 /// A number in 0..1 for jitter; 0.5 when the system has no randomness, which only costs spreading.
 fn random_unit() -> f64 {
-    match getrandom::u32() {
-        Ok(bits) => f64::from(bits) / (f64::from(u32::MAX) + 1.0),
+    let mut bits = [0; 4];
+    match fill_random(&mut bits) {
+        Ok(()) => f64::from(u32::from_le_bytes(bits)) / (f64::from(u32::MAX) + 1.0),
         Err(_) => 0.5,
     }
 }

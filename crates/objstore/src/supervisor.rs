@@ -73,7 +73,7 @@ impl Supervisor {
         task: impl Future<Output = ()>,
     ) -> Result<(), Box<dyn Any + Send>> {
         #[cfg(test)]
-        let task = self.unless_doomed(name, task);
+        let task = crate::sim::scheduled(self.unless_doomed(name, task));
         let _ = name;
         AssertUnwindSafe(task).catch_unwind().await
     }

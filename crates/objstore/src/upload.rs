@@ -11,6 +11,7 @@ use crate::bucket::{Attempt, Bucket};
 use crate::crc::{crc_of_parts, part_crcs};
 use crate::error::{Result, StoreError};
 use crate::failure::Failure;
+use crate::machine;
 use crate::stats::add;
 use crate::unfinished::UnfinishedUpload;
 use bytes::Bytes;
@@ -349,7 +350,7 @@ pub(crate) fn sync_directory(folder: &Path) -> std::io::Result<()> {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
+    match machine::run_blocking(work).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_cancelled() => Err(StoreError::Interrupted("the store is closing".into())),
         // Goes on in the task that waits for it, which is supervised.

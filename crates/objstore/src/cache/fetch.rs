@@ -9,6 +9,7 @@ use super::file::{CacheFile, Check};
 use super::{Cache, STORE_DELAY_MAX, STORE_QUIET, UNSTORED_PARTS_MAX};
 use crate::crc::PART_BYTES;
 use crate::error::{Result, StoreError};
+use crate::machine;
 use crate::stats::add;
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -248,7 +249,7 @@ impl Cache {
             }
         };
         let (cache, target) = (Arc::clone(&self), Arc::clone(&file));
-        let _ = tokio::task::spawn_blocking(move || cache.store(&target, &parts)).await;
+        let _ = machine::run_blocking(move || cache.store(&target, &parts)).await;
         let mut flights = file.flights.lock();
         for (part, landing) in landings {
             if flights.get(&part).is_some_and(|flight| flight.same_channel(&landing.subscribe())) {
@@ -267,6 +268,7 @@ impl Cache {
             }
         };
         tokio::select! {
+            biased;
             () = quiet => {}
             () = self.room_wanted.notified() => {}
             () = tokio::time::sleep(STORE_DELAY_MAX) => {}

@@ -25,8 +25,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
 
 /// After the disk was full, the cache stores nothing for so long.
 const FULL_PAUSE: Duration = Duration::from_secs(10);

@@ -8,8 +8,9 @@ mod reading;
 mod slots;
 mod uploads;
 
-use crate::bucket::{Bucket, fill_random};
+use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
+use crate::machine::fill_random;
 use crate::retry::RetryPolicy;
 use crate::stats::read;
 use futures_util::{StreamExt, TryStreamExt};

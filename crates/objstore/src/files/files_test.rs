@@ -216,16 +216,16 @@ fn a_removed_file_is_deleted_only_after_a_root_without_it() {
     assert_eq!(f.files.file_size(1), None);
     f.wait(&before);
     assert_eq!(f.files.published(before), [""; 0], "G3: that root still names the file");
-    let mut keys = HashSet::from([key.as_ref().to_owned()]);
+    let mut keys = BTreeSet::from([key.as_ref().to_owned()]);
     f.files.retain_unknown(&mut keys);
     assert!(keys.is_empty(), "G3: it is not unknown yet");
     let after = f.files.snapshot();
     f.wait(&after);
     assert_eq!(f.files.published(after), [key.as_ref()]);
     let other = records[&2].key.as_ref().to_owned();
-    let mut keys = HashSet::from([key.as_ref().to_owned(), other]);
+    let mut keys = BTreeSet::from([key.as_ref().to_owned(), other]);
     f.files.retain_unknown(&mut keys);
-    assert_eq!(keys, HashSet::from([key.as_ref().to_owned()]), "live files are known");
+    assert_eq!(keys, BTreeSet::from([key.as_ref().to_owned()]), "live files are known");
 }
 
 #[test]

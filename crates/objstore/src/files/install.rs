@@ -4,7 +4,7 @@ use super::entry::{Entry, Place};
 use super::{FileRecord, Files};
 use crate::cache::Cache;
 use crate::error::{Result, StoreError};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,9 +67,9 @@ impl Files {
     }
 
     /// `NNNNNN.sst` and `.blob` files of RocksDB's directory: number -> (path, size).
-    fn local_files(&self) -> Result<HashMap<u64, (PathBuf, u64)>> {
+    fn local_files(&self) -> Result<BTreeMap<u64, (PathBuf, u64)>> {
         let io = |e: std::io::Error| StoreError::from_io("reading the directory", &self.local_dir, &e);
-        let mut found = HashMap::new();
+        let mut found = BTreeMap::new();
         if !self.local_dir.exists() {
             return Ok(found);
         }

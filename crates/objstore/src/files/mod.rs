@@ -257,7 +257,7 @@ impl Files {
 
     /// Takes the keys out of `keys` that RocksDB or a root may still name: of every file that is live, staged, or given up
     /// without a root that lacks it. No request.
-    pub(crate) fn retain_unknown(&self, keys: &mut HashSet<String>) {
+    pub(crate) fn retain_unknown(&self, keys: &mut BTreeSet<String>) {
         let state = self.state.lock();
         keys.retain(|key| !state.keys.contains(key.as_str()));
     }
@@ -319,6 +319,12 @@ impl Files {
             task.abort();
         }
         futures_util::future::join_all(tasks).await;
+    }
+
+    /// The process dies: uploads end where they are.
+    #[cfg(test)]
+    pub(crate) fn abort(&self) {
+        self.tasks.lock().iter().for_each(tokio::task::JoinHandle::abort);
     }
 
     fn end(&self, error: StoreError) {

@@ -7,6 +7,7 @@ use super::entry::{Entry, Upload};
 use super::{Files, FilesSnapshot, Garbage, Local, State};
 use crate::error::{Result, StoreError};
 use crate::interrupt::ASK_INTERVAL;
+use crate::machine;
 use crate::stats::{add, sub};
 use parking_lot::MutexGuard;
 use std::path::Path;
@@ -121,7 +122,7 @@ impl Files {
         }
         let _waiting = Waiting::begin(&self.backlog_waiters);
         while !self.has_room(&state, size)? {
-            self.backlog_shrunk.wait_for(&mut state, ASK_INTERVAL);
+            machine::wait_for(&self.backlog_shrunk, &mut state, ASK_INTERVAL);
             // Asked without the lock: the answer comes from the server, which has locks of its own.
             if MutexGuard::unlocked(&mut state, || self.interrupt.is_set()) {
                 return Err(self.killed_while_waiting(&state));

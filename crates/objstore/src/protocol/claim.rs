@@ -26,6 +26,7 @@ use super::slots::{
 };
 use crate::bucket::{Bucket, SlotOutcome};
 use crate::error::{Result, StoreError};
+use crate::machine;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -232,7 +233,8 @@ async fn is_wal_fence(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<bool> {
 
 /// Milliseconds since 1970, for people.
 pub(crate) fn wall_clock_ms() -> u64 {
-    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_millis() as u64)
+    let age = machine::time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    age.map_or(0, |age| age.as_millis() as u64)
 }
 
 #[cfg(not(test))]

@@ -13,10 +13,11 @@ use super::records::{RootId, RootSlot};
 use super::slots::read_root_slot;
 use crate::bucket::ObjectInfo;
 use crate::error::Result;
+use crate::machine;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// An owner gathers deletions for ten seconds before it writes them down (`gc/`); this is longer.
 const SECOND_LOOK: Duration = Duration::from_secs(25);
@@ -100,7 +101,7 @@ impl Inspector {
         let use_of =
             |object: &ObjectInfo| needs.use_of(&object.key, Some(object.size), |key| live.contains(key));
         let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
-        let now = SystemTime::now();
+        let now = machine::time_of_day();
         for object in &objects {
             match use_of(object) {
                 Use::Needed => {}

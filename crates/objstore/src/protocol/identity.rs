@@ -6,9 +6,10 @@
 use super::claim::{newest_epoch, wall_clock_ms};
 use super::names;
 use super::slots::read_record;
-use crate::bucket::{Bucket, SlotOutcome, fill_random};
+use crate::bucket::{Bucket, SlotOutcome};
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
+use crate::machine::fill_random;
 use serde::{Deserialize, Serialize};
 
 /// The layout of the whole bucket. Raised when an older server could damage it.

@@ -14,7 +14,8 @@
 
 use crate::config::Durability;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const NO_WAL: u64 = u64::MAX;
 

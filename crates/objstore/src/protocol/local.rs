@@ -16,8 +16,8 @@
 use super::codec::{FormatError, Nonce};
 use super::names;
 use super::records::Marker;
-use crate::bucket::fill_random;
 use crate::error::{Result, StoreError};
+use crate::machine::fill_random;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;

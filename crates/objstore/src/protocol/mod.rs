@@ -62,6 +62,8 @@ pub use marks::{BinlogPosition, Commit, CommitReader, Gtid};
 pub use opener::Opener;
 pub use position::NotedCommit;
 pub use store::{Store, StoreStats};
+#[cfg(test)]
+pub(crate) use test_random::Random;
 
 #[cfg(test)]
 mod age_test;

@@ -26,14 +26,14 @@ use super::records::{Alive, ClaimRoot, Marker};
 use super::restore::{fresh_marker, restore};
 use super::shared::{Former, Owner, Shared, Tuning};
 use super::{age, alive, store::Store};
-use crate::bucket::{Bucket, fill_random};
+use crate::bucket::Bucket;
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
 use crate::files::{Files, FilesConfig};
 use crate::log::{Level, LogFn};
+use crate::machine::{Executor, fill_random};
 use std::path::Path;
 use std::sync::Arc;
-use tokio::runtime::{Builder, Runtime};
 
 /// What opening needs besides the configuration; tests change it.
 pub(crate) struct Options {
@@ -68,12 +68,12 @@ struct Directory {
 /// Errors: see `atoll_store_open` in objstore.h.
 /// Requires: not called on a thread of a tokio runtime.
 pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Options) -> Result<Arc<Store>> {
-    let runtime = new_runtime()?;
+    let executor = Executor::new()?;
     let lock = local::lock(&config.local_dir)?;
     let home = alive::home_of(&lock, &config.local_dir)?;
     let local_state = local::inspect(&config.local_dir)?;
     let Opened { owner, directory } =
-        runtime.block_on(own(config, &bucket, &log, &options, &home, local_state))?;
+        executor.block_on(own(config, &bucket, &log, &options, &home, local_state))?;
     options.opener.opened();
     let files = Files::new(FilesConfig {
         bucket: bucket.clone(),
@@ -84,7 +84,7 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
         db_uuid: owner.db_uuid.clone(),
         interrupt: config.interrupt.clone(),
         log: log.clone(),
-        runtime: runtime.handle().clone(),
+        runtime: executor.handle().clone(),
     })?;
     files.set_epoch(owner.epoch);
     files.install(directory.files.into_iter().collect())?;
@@ -98,13 +98,7 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     if !directory.was_restored {
         shared.path.set_inherited();
     }
-    Ok(Store::start(shared, runtime, lock, directory.was_restored))
-}
-
-fn new_runtime() -> Result<Runtime> {
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(2).thread_name("atoll-bucket").enable_all();
-    builder.build().map_err(|e| StoreError::Unavailable(format!("starting the threads for the bucket: {e}")))
+    Ok(Store::start(shared, executor, lock, directory.was_restored))
 }
 
 async fn own(

@@ -18,7 +18,8 @@ use crate::region::with_region_blocking;
 use crate::stats::Stats;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Opens one database, in as many tries as that takes. Clones share their memory.
 #[derive(Debug, Clone, Default)]

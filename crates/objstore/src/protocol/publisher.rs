@@ -38,7 +38,8 @@ use crate::upload::blocking;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A MANIFEST is cut into objects of at most this size.
 const MANIFEST_CHUNK_BYTES_MAX: u64 = 4 << 20;
@@ -112,6 +113,7 @@ impl Publisher {
         while !self.shared.is_ending() {
             let shared = self.shared.clone();
             tokio::select! {
+                biased;
                 () = shared.wake_publisher.notified() => {}
                 () = shared.merged.notified() => {}
                 () = tokio::time::sleep(IDLE_INTERVAL) => {}
@@ -256,6 +258,7 @@ impl Publisher {
         loop {
             self.publish_runs().await?;
             tokio::select! {
+                biased;
                 outcome = &mut uploaded => return outcome,
                 () = shared.merged.notified() => {}
             }

@@ -26,7 +26,8 @@ use futures_util::stream::FuturesUnordered;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A wait after an error that is not the bucket's (a local read that failed).
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -59,6 +60,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
         }
         tokio::select! {
+            biased;
             Some(number) = in_flight.next(), if !in_flight.is_empty() => arrived(&shared, number),
             () = shared.wake_shipper.notified() => {}
             () = tokio::time::sleep(interval(&shared)) => {}

@@ -17,20 +17,21 @@ use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
 use crate::log::{Level, LogFn};
+use crate::machine::{self, Executor};
 use crate::stats::read;
 use parking_lot::Mutex;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// An open database: this process owns its epoch until it is closed or fenced.
 pub struct Store {
     shared: Arc<Shared>,
     was_restored: bool,
-    runtime: Mutex<Option<Runtime>>,
+    executor: Mutex<Option<Executor>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Held open: the lock of the local directory.
     lock: File,
@@ -79,7 +80,7 @@ impl Store {
         Opener::default().open(config, log)
     }
 
-    pub(crate) fn start(shared: Arc<Shared>, runtime: Runtime, lock: File, was_restored: bool) -> Arc<Self> {
+    pub(crate) fn start(shared: Arc<Shared>, on: Executor, lock: File, was_restored: bool) -> Arc<Self> {
         let publisher = Publisher::new(shared.clone());
         let supervisor = shared.files.supervisor();
         let owner = Arc::downgrade(&shared);
@@ -96,8 +97,8 @@ impl Store {
             supervisor.spawn("collector", is_ending(shared.clone()), gc::run(shared.clone())),
             supervisor.spawn("watch for other owners", is_ending(shared.clone()), watch(shared.clone())),
         ];
-        let (runtime, tasks) = (Mutex::new(Some(runtime)), Mutex::new(tasks));
-        Arc::new(Self { shared, was_restored, runtime, tasks, lock })
+        let (executor, tasks) = (Mutex::new(Some(on)), Mutex::new(tasks));
+        Arc::new(Self { shared, was_restored, executor, tasks, lock })
     }
 
     /// Waits at most `timeout` until all that is local is in the bucket, then marks the owner as gone.
@@ -108,16 +109,14 @@ impl Store {
         let published = self.publish(timeout);
         self.shared.state.lock().closing = true;
         self.shared.wake_all();
-        let Some(runtime) = self.runtime.lock().take() else {
-            return Ok(());
-        };
+        let Some(executor) = self.executor.lock().take() else { return Ok(()) };
         // Even after a publish that used up the time, a second is left to end in order.
         let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
         let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());
-        runtime.block_on(async {
+        executor.block_on(async {
             let _ = tokio::time::timeout(rest, self.end(tasks)).await;
         });
-        runtime.shutdown_timeout(Duration::from_secs(1));
+        executor.shutdown_timeout(Duration::from_secs(1));
         // The directory is free for the next owner, even while somebody still holds this store.
         let _ = self.lock.unlock();
         published
@@ -398,12 +397,11 @@ impl Store {
                 return Err(StoreError::Interrupted("the store is being closed".to_owned()));
             }
             // Ages move without any event: look again at least this often.
-            let look_again = (Instant::now() + Duration::from_millis(50)).min(deadline);
-            if self.shared.changed.wait_until(&mut state, look_again).timed_out()
-                && Instant::now() >= deadline
-            {
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
                 return Err(self.late(timeout, what));
             }
+            machine::wait_for(&self.shared.changed, &mut state, rest.min(Duration::from_millis(50)));
         }
     }
 
@@ -426,8 +424,10 @@ impl Store {
     /// The process dies here: tasks end where they are, nothing is written any more.
     pub(crate) fn kill(&self) {
         self.shared.state.lock().closing = true;
-        if let Some(runtime) = self.runtime.lock().take() {
-            runtime.shutdown_timeout(Duration::from_secs(10));
+        self.tasks.lock().iter().for_each(JoinHandle::abort);
+        self.shared.files.abort();
+        if let Some(executor) = self.executor.lock().take() {
+            executor.shutdown_timeout(Duration::from_secs(10));
         }
         self.lock.unlock().unwrap();
     }
@@ -441,8 +441,8 @@ impl Drop for Store {
     /// Without close() this is a crash: nothing is flushed, the tasks end where they are.
     fn drop(&mut self) {
         self.shared.state.lock().closing = true;
-        if let Some(runtime) = self.runtime.lock().take() {
-            runtime.shutdown_background();
+        if let Some(executor) = self.executor.lock().take() {
+            executor.shutdown_background();
         }
     }
 }
@@ -465,7 +465,7 @@ const HINTS_PER_LOOK: u64 = 2;
 async fn watch(shared: Arc<Shared>) {
     let interval = shared.tuning.alive_interval;
     let (mut counter, mut delay) = (0, interval);
-    let mut next = tokio::time::Instant::now() + interval;
+    let mut next = Instant::now() + interval;
     while !shared.is_ending() {
         // Woken early for other reasons than the end, too.
         if tokio::time::timeout_at(next, shared.wake_watch.notified()).await.is_ok() {
@@ -485,7 +485,7 @@ async fn watch(shared: Arc<Shared>) {
                 if delay == interval { HINT_RETRY_DELAY } else { delay * 2 }.min(interval)
             }
         };
-        next = tokio::time::Instant::now() + delay;
+        next = Instant::now() + delay;
     }
 }
 

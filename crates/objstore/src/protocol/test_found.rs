@@ -115,7 +115,7 @@ fn read_table(store: &Store, number: u64) -> Vec<u8> {
             Ok(length) => assert_eq!(length, bytes.len(), "I1: file {number}"),
             Err(error @ StoreError::Unavailable(_)) => {
                 failed = error.to_string();
-                std::thread::sleep(Duration::from_millis(2));
+                crate::sim::sleep(Duration::from_millis(2));
                 continue;
             }
             Err(error) => panic!("I1: live file {number}: {error}"),
@@ -125,7 +125,7 @@ fn read_table(store: &Store, number: u64) -> Vec<u8> {
             bytes.truncate(content);
             return bytes;
         }
-        std::thread::sleep(Duration::from_millis(2));
+        crate::sim::sleep(Duration::from_millis(2));
     }
     panic!("I1: file {number} cannot be read: {failed}")
 }

@@ -15,7 +15,7 @@ use super::wal_runs::{Merge, MergeLimits, RunTable};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// One WAL file.
 #[derive(Debug, Default)]

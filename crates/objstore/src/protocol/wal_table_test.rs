@@ -5,7 +5,8 @@ use super::test_random::Random;
 use super::wal_table::WalTable;
 use std::fs::File;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const ALL: u64 = u64::MAX;
 

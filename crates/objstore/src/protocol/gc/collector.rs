@@ -17,7 +17,7 @@ use crate::protocol::slots::read_root_slot;
 use crate::stats::read;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -226,7 +226,7 @@ impl Collector {
     }
 
     /// Errors: the first one; what was on its way then may be deleted or not.
-    async fn delete_keys(&self, keys: HashSet<String>) -> Result<()> {
+    async fn delete_keys(&self, keys: BTreeSet<String>) -> Result<()> {
         let bucket = &self.shared.bucket;
         let mut pace = interval(Duration::from_secs(1) / self.tuning.deletes_per_second.max(1));
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -254,12 +254,12 @@ impl Collector {
         &self,
         needs: &Needs,
         objects: impl Iterator<Item = (&'a str, Option<u64>)>,
-    ) -> HashSet<String> {
+    ) -> BTreeSet<String> {
         let epoch = self.shared.epoch;
         let is_later = |key: &str| names::parse_file_epoch(key).is_some_and(|owner| owner > epoch);
         let is_unneeded =
             |(key, size): &(&str, Option<u64>)| needs.use_of(key, *size, is_later) == Use::Unneeded;
-        let mut keys: HashSet<String> = objects.filter(is_unneeded).map(|(key, _)| key.to_owned()).collect();
+        let mut keys: BTreeSet<String> = objects.filter(is_unneeded).map(|(key, _)| key.to_owned()).collect();
         self.shared.files.retain_unknown(&mut keys);
         keys
     }

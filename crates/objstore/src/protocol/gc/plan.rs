@@ -4,8 +4,9 @@
 //! yet (D2), and its next start needs them. From outside those look like strays, however old they are.
 
 use super::tombs;
-use crate::bucket::{SlotOutcome, fill_random};
+use crate::bucket::SlotOutcome;
 use crate::error::{Result, StoreError};
+use crate::machine::fill_random;
 use crate::protocol::fsck::Unneeded;
 use crate::protocol::inspect::Inspector;
 use crate::protocol::names;

@@ -1,0 +1,125 @@
+//! What the code asks of the machine besides files and network: threads to run tasks, waits, the time and random bytes.
+//!
+//! Everything of that kind goes through here, and moments are `tokio::time::Instant`. So a test can run several servers
+//! on one thread, in virtual time, each choice made by a seed (`sim/`). In the plugin each function is the one call it
+//! names.
+
+use crate::error::{Result, StoreError};
+#[cfg(test)]
+use crate::sim;
+use parking_lot::{Condvar, MutexGuard};
+use std::future::Future;
+use std::time::{Duration, SystemTime};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinError;
+
+/// Runs the tasks of one store.
+pub(crate) enum Executor {
+    Threads(Runtime),
+    /// All stores of a simulation share one.
+    #[cfg(test)]
+    Simulated(Handle),
+}
+
+impl Executor {
+    /// Two threads of its own. Errors: `Unavailable` when the system gives none.
+    pub(crate) fn new() -> Result<Self> {
+        #[cfg(test)]
+        if let Some(handle) = sim::handle() {
+            return Ok(Self::Simulated(handle));
+        }
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(2).thread_name("atoll-bucket").enable_all();
+        let runtime = builder.build();
+        runtime
+            .map(Self::Threads)
+            .map_err(|e| StoreError::Unavailable(format!("starting the threads for the bucket: {e}")))
+    }
+
+    /// For starting tasks.
+    pub(crate) fn handle(&self) -> &Handle {
+        match self {
+            Self::Threads(runtime) => runtime.handle(),
+            #[cfg(test)]
+            Self::Simulated(handle) => handle,
+        }
+    }
+
+    /// Runs `work` on this thread until it ends. Requires: not called on a thread of a runtime.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        match self {
+            Self::Threads(runtime) => runtime.block_on(work),
+            #[cfg(test)]
+            Self::Simulated(_) => sim::block_on(work),
+        }
+    }
+
+    /// Ends all tasks; waits for disk work at most `timeout`.
+    pub(crate) fn shutdown_timeout(self, timeout: Duration) {
+        match self {
+            Self::Threads(runtime) => runtime.shutdown_timeout(timeout),
+            // The store ends its tasks; what it has started besides has ended by then.
+            #[cfg(test)]
+            Self::Simulated(_) => sim::sleep(sim::DISK_WORK_MAX),
+        }
+    }
+
+    /// Ends all tasks where they are.
+    pub(crate) fn shutdown_background(self) {
+        match self {
+            Self::Threads(runtime) => runtime.shutdown_background(),
+            #[cfg(test)]
+            Self::Simulated(_) => {}
+        }
+    }
+}
+
+/// Runs `work` on this thread until it ends. Requires: not called on a thread of `runtime`.
+pub(crate) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
+    #[cfg(test)]
+    if sim::is_on() {
+        return sim::block_on(work);
+    }
+    runtime.block_on(work)
+}
+
+/// Runs disk work where it may block. Errors: as `spawn_blocking`.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::result::Result<T, JoinError> {
+    #[cfg(test)]
+    if sim::is_on() {
+        tokio::task::yield_now().await;
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await
+}
+
+/// Waits for a signal of `changed`, at most `timeout`. May return early.
+pub(crate) fn wait_for<T>(changed: &Condvar, guard: &mut MutexGuard<'_, T>, timeout: Duration) {
+    #[cfg(test)]
+    if sim::is_on() {
+        return MutexGuard::unlocked(guard, || sim::sleep(sim::LOOK_INTERVAL.min(timeout)));
+    }
+    changed.wait_for(guard, timeout);
+}
+
+/// Fills `bytes` from the system's random source. Errors: `Unavailable` when it has none.
+pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    #[cfg(test)]
+    if sim::is_on() {
+        sim::fill_random(bytes);
+        return Ok(());
+    }
+    getrandom::fill(bytes)
+        .map_err(|e| StoreError::Unavailable(format!("the system gives no random bytes: {e}")))
+}
+
+/// The time of day, for people and for the ages of objects.
+pub(crate) fn time_of_day() -> SystemTime {
+    #[cfg(test)]
+    if sim::is_on() {
+        return sim::time_of_day();
+    }
+    SystemTime::now()
+}

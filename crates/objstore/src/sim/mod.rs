@@ -1,0 +1,225 @@
+//! Runs several servers on one thread in virtual time: one seed, one history.
+//!
+//! All tasks run in one tokio runtime of one thread whose clock is virtual: it moves when nothing can run, straight to the
+//! next moment that something waits for. The code of a server's clients blocks, so each client has a thread; but such a
+//! thread runs only while its task in the runtime waits for it (`thread.rs`), so at any moment one piece of code runs. The
+//! seed makes every choice: which of the tasks that can run goes first
+//! ([`scheduled`]), nonces, and what clients do.
+//!
+//! What is written to the trace is hashed with its virtual time. A seed that is run twice gives the same hash.
+
+mod thread;
+
+pub(crate) use thread::{block_on, sleep, spawn};
+
+use crate::protocol::Random;
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+use thread::Turn;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How often a thread looks that waits for a condition variable.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(7);
+
+/// Disk work that a store has begun has ended after so long.
+pub(crate) const DISK_WORK_MAX: Duration = Duration::from_secs(1);
+
+/// The first second of every simulation, after 1970.
+const BEGIN_S: u64 = 1_700_000_000;
+
+/// How a history ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Entries of the trace.
+    pub(crate) steps: u64,
+    /// Of the whole trace.
+    pub(crate) hash: u64,
+    /// What was wrong; None: nothing.
+    pub(crate) failure: Option<String>,
+    /// The trace, if it was asked for.
+    pub(crate) lines: Vec<String>,
+}
+
+/// What all threads of one simulation share.
+struct Sim {
+    handle: Handle,
+    origin: Instant,
+    random: Mutex<Random>,
+    trace: Mutex<Trace>,
+    turns: Mutex<Vec<Arc<Turn>>>,
+    failed: Notify,
+}
+
+struct Trace {
+    steps: u64,
+    hash: u64,
+    failure: Option<String>,
+    lines: Option<Vec<String>>,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Sim>>> = const { RefCell::new(None) };
+}
+
+/// Runs `client` in a simulation of its own until it returns or something fails.
+///
+/// `keeps_lines`: the trace is returned, not only its hash. Requires: called outside of any simulation.
+pub(crate) fn run(seed: u64, keeps_lines: bool, client: impl FnOnce() + Send + 'static) -> Ended {
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    let origin = runtime.block_on(async { Instant::now() });
+    let lines = keeps_lines.then(Vec::new);
+    let trace = Trace { steps: 0, hash: 0xcbf2_9ce4_8422_2325, failure: None, lines };
+    let sim = Arc::new(Sim {
+        handle: runtime.handle().clone(),
+        origin,
+        random: Mutex::new(Random::new(seed)),
+        trace: Mutex::new(trace),
+        turns: Mutex::default(),
+        failed: Notify::new(),
+    });
+    thread::mute_panics();
+    CURRENT.set(Some(Arc::clone(&sim)));
+    let main = spawn("main", client);
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = sim.failed.notified() => {}
+            () = main.ended() => {}
+        }
+    });
+    thread::end_all(&std::mem::take(&mut *sim.turns.lock()));
+    drop(runtime);
+    CURRENT.set(None);
+    let mut trace = sim.trace.lock();
+    let lines = trace.lines.take().unwrap_or_default();
+    Ended { steps: trace.steps, hash: trace.hash, failure: trace.failure.take(), lines }
+}
+
+fn current() -> Option<Arc<Sim>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// The simulation of this thread. Requires: there is one.
+fn this() -> Arc<Sim> {
+    current().unwrap()
+}
+
+/// Whether this thread belongs to a simulation.
+pub(crate) fn is_on() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
+/// The runtime of this thread's simulation.
+pub(crate) fn handle() -> Option<Handle> {
+    current().map(|sim| sim.handle.clone())
+}
+
+/// A number below `bound`, by the seed.
+pub(crate) fn below(bound: u64) -> u64 {
+    this().random.lock().below(bound)
+}
+
+/// Random bytes by the seed.
+pub(crate) fn fill_random(bytes: &mut [u8]) {
+    let sim = this();
+    let mut random = sim.random.lock();
+    for part in bytes.chunks_mut(8) {
+        let word = random.next().to_le_bytes();
+        part.copy_from_slice(&word[..part.len()]);
+    }
+}
+
+/// The virtual time since the begin of the simulation.
+pub(crate) fn elapsed() -> Duration {
+    this().origin.elapsed()
+}
+
+/// The time of day in the simulation.
+pub(crate) fn time_of_day() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(BEGIN_S) + elapsed()
+}
+
+/// Adds an entry to the trace, which ends with the first failure.
+pub(crate) fn note(text: &str) {
+    let sim = this();
+    let at = sim.origin.elapsed().as_micros();
+    let mut trace = sim.trace.lock();
+    if trace.failure.is_some() {
+        return;
+    }
+    trace.steps += 1;
+    for byte in at.to_le_bytes().iter().chain(text.as_bytes()) {
+        trace.hash = (trace.hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    if let Some(lines) = &mut trace.lines {
+        lines.push(format!("{:>10}.{:03} ms  {text}", at / 1000, at % 1000));
+    }
+}
+
+/// Something that must always hold does not. The first such message counts; the history ends at the next wait.
+pub(crate) fn fail(message: String) {
+    let sim = this();
+    if !has_failed() {
+        note("FAILED");
+    }
+    sim.trace.lock().failure.get_or_insert(message);
+    sim.failed.notify_one();
+}
+
+/// Whether something has failed.
+pub(crate) fn has_failed() -> bool {
+    this().trace.lock().failure.is_some()
+}
+
+/// `task`, of which the seed decides now and then that others go first, or that it sleeps a little. Outside of a simulation
+/// it is what it was.
+pub(crate) fn scheduled<F: Future>(task: F) -> Scheduled<F> {
+    Scheduled { task: Box::pin(task), pause: None }
+}
+
+/// See [`scheduled`].
+pub(crate) struct Scheduled<F> {
+    task: Pin<Box<F>>,
+    pause: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<F: Future> Future for Scheduled<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if let Some(pause) = &mut self.pause {
+            if pause.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.pause = None;
+        } else if is_on() {
+            match below(40) {
+                0 => {
+                    let mut pause = Box::pin(tokio::time::sleep(Duration::from_millis(1 + below(60))));
+                    if pause.as_mut().poll(context).is_pending() {
+                        self.pause = Some(pause);
+                        return Poll::Pending;
+                    }
+                }
+                1..=9 => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                _ => {}
+            }
+        }
+        self.task.as_mut().poll(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "sim_test.rs"]
+mod tests;
