@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash random ddl-crash ddl-walk fuzz bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -70,6 +70,9 @@ ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGI
 
 fuzz: setup           ## MINUTES=10: everything that comes from a bucket, through libFuzzer; prints the runs of each (fuzz/README.md)
 	@tools/fuzz.sh --minutes $(or $(MINUTES),10)
+
+sim: setup            ## SEEDS=10000 FIRST=0: servers on one bucket in virtual time, a history per seed; SEED=7 prints the trace of one
+	@tools/sim.sh $(or $(SEEDS),10000) $(or $(FIRST),0) $(SEED)
 
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
 	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))

@@ -102,6 +102,12 @@ mod s3_test;
 #[cfg(test)]
 mod short_wal_test;
 #[cfg(test)]
+mod sim_checks;
+#[cfg(test)]
+mod sim_test;
+#[cfg(test)]
+mod sim_world;
+#[cfg(test)]
 mod supervision_test;
 #[cfg(test)]
 mod test_db;

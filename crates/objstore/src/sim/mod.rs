@@ -3,11 +3,12 @@
 //! All tasks run in one tokio runtime of one thread whose clock is virtual: it moves when nothing can run, straight to the
 //! next moment that something waits for. The code of a server's clients blocks, so each client has a thread; but such a
 //! thread runs only while its task in the runtime waits for it (`thread.rs`), so at any moment one piece of code runs. The
-//! seed makes every choice: which of the tasks that can run goes first
-//! ([`scheduled`]), nonces, and what clients do.
+//! seed makes every choice: how long a request takes and what becomes of it (`network.rs`), which of the tasks that can
+//! run goes first ([`scheduled`]), nonces, and what clients do.
 //!
 //! What is written to the trace is hashed with its virtual time. A seed that is run twice gives the same hash.
 
+pub(crate) mod network;
 mod thread;
 
 pub(crate) use thread::{block_on, sleep, spawn};
@@ -125,6 +126,11 @@ pub(crate) fn handle() -> Option<Handle> {
 /// A number below `bound`, by the seed.
 pub(crate) fn below(bound: u64) -> u64 {
     this().random.lock().below(bound)
+}
+
+/// Whether something happens that happens once in `one_in` times.
+pub(crate) fn once_in(one_in: u64) -> bool {
+    below(one_in) == 0
 }
 
 /// Random bytes by the seed.

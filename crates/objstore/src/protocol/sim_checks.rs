@@ -1,0 +1,112 @@
+//! What must hold in the bucket at every moment of a simulation. Looked at whenever a root or a DELETE lands.
+
+use super::gc::{Needs, Use};
+use super::image::Image;
+use super::inspect::Inspector;
+use super::names;
+use super::records::RootId;
+use crate::bucket::{Bucket, Parts};
+use crate::sim::network::{Network, Verb};
+use crate::sim::{elapsed, fail};
+use object_store::memory::InMemory;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A root that is or was the newest, and what its readers need.
+struct Newest {
+    id: RootId,
+    needs: Needs,
+    files: HashSet<String>,
+    /// Since when another one is newer.
+    former_since: Option<Duration>,
+}
+
+/// Watches the bucket of a simulation.
+pub(crate) struct Watcher {
+    inspector: Inspector,
+    /// A reader of a root finds all of it for so long after it was the newest.
+    grace: Duration,
+    roots: Mutex<Vec<Newest>>,
+}
+
+/// The bucket itself: without the network, each request ends at once.
+pub(crate) fn direct(store: &Arc<InMemory>) -> Bucket {
+    Bucket::new(Parts::in_process(Arc::clone(store) as _, "the simulated bucket"))
+}
+
+/// Runs `work`, which waits for nothing, to its end at this moment of the history.
+pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    for _ in 0..100_000 {
+        if let Poll::Ready(result) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return result;
+        }
+    }
+    panic!("a look into the bucket waits for something")
+}
+
+impl Watcher {
+    /// Looks at everything that lands in the bucket of `network` from now on.
+    pub(crate) fn watch(network: &Arc<Network>, grace: Duration) {
+        let inspector = Inspector::new(direct(&network.store));
+        let watcher = Self { inspector, grace, roots: Mutex::default() };
+        network.on_landed(Box::new(move |verb, key| watcher.landed(verb, key)));
+    }
+
+    fn landed(&self, verb: Verb, key: &str) {
+        if names::parse_slot(names::ROOT_DIR, key).is_some() && verb == Verb::Put {
+            self.note_newest();
+            self.verify(&format!("after {key} was created"));
+        } else if verb == Verb::Delete && !key.starts_with("hint/") && !key.starts_with(names::TOMB_DIR) {
+            self.check_readers(key);
+            self.verify(&format!("after {key} was deleted"));
+        }
+    }
+
+    /// I1, I5: the newest root can be restored.
+    fn verify(&self, when: &str) {
+        match at_once(self.inspector.verify(true, |_, _| {})) {
+            Ok(report) if report.problems.is_empty() => {}
+            Ok(report) => fail(format!("{when} the newest root misses something: {:?}", report.problems)),
+            Err(error) => fail(format!("{when} the newest root cannot be read: {error}")),
+        }
+    }
+
+    fn note_newest(&self) {
+        let Ok(Some((image, _))) = at_once(self.inspector.newest_image()) else { return };
+        let Image { root, files } = image;
+        let mut roots = self.roots.lock();
+        if roots.last().is_some_and(|newest| newest.id == root.id) {
+            return;
+        }
+        let now = elapsed();
+        roots.retain(|root| root.former_since.is_none_or(|since| since + self.grace > now));
+        for former in roots.iter_mut() {
+            former.former_since.get_or_insert(now);
+        }
+        let mut needs = Needs::of_root(&root, 0);
+        needs.is_former_superfluous = true;
+        let files = files.values().map(|file| file.key.as_ref().to_owned()).collect();
+        roots.push(Newest { id: root.id, needs, files, former_since: None });
+    }
+
+    /// A reader that works from a root that was the newest less than the grace time ago finds all of it.
+    fn check_readers(&self, key: &str) {
+        if names::parse_slot(names::ROOT_DIR, key).is_some() {
+            return; // A reader has read its root.
+        }
+        let now = elapsed();
+        let is_read = |root: &&Newest| root.former_since.is_none_or(|since| since + self.grace > now);
+        for root in self.roots.lock().iter().filter(is_read) {
+            if root.needs.use_of(key, None, |key| root.files.contains(key)) == Use::Needed {
+                let RootId { epoch, slot } = root.id;
+                fail(format!("{key} was deleted while a reader of root {epoch}/{slot} may need it"));
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The network and the bucket of a simulation: what becomes of a request is the seed's choice.
+//!
+//! A request travels in a task of its own. So it lands although its sender has given it up or has died, late or twice, and
+//! overtakes others. The bucket itself keeps its promises: a create-only PUT creates once, and reads and listings show what
+//! was written before they landed. Only listings of claims may be a little stale.
+
+use super::{below, elapsed, note, once_in};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// No request is under way for longer.
+pub(crate) const LATE_MAX: Duration = Duration::from_secs(30);
+
+/// A stale listing lacks a claim that is younger. A server that dies needs longer to start again: it sees its own claims.
+const STALE_MAX: Duration = Duration::from_millis(800);
+
+/// The folder of the claims.
+const CLAIMS: &str = "db/epoch";
+
+/// What happens to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    /// It never arrives.
+    Lost,
+    /// It is carried out, and its reply is lost.
+    ReplyLost,
+    /// It is carried out, and its sender hears nothing.
+    Hangs,
+    /// Its sender hears that the connection is lost; it is carried out later.
+    LandsLate,
+    /// It is carried out and answered, and later carried out once more.
+    Repeats,
+    /// HTTP 503.
+    Busy,
+    /// HTTP 409, which says nothing about who won.
+    Conflict,
+    /// HTTP 409 after it was carried out.
+    ConflictAfterApply,
+    /// One bit of the body of a reply is another.
+    Damaged,
+    /// A listing of claims lacks one that has just landed.
+    Stale,
+}
+
+const FATES: [Fate; 10] = [
+    Fate::Lost,
+    Fate::ReplyLost,
+    Fate::Hangs,
+    Fate::LandsLate,
+    Fate::Repeats,
+    Fate::Busy,
+    Fate::Conflict,
+    Fate::ConflictAfterApply,
+    Fate::Damaged,
+    Fate::Stale,
+];
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Put,
+    Get,
+    Delete,
+    List,
+}
+
+/// Hears of every object that was created, overwritten or deleted, before anything else happens.
+pub(crate) type OnLanded = Box<dyn Fn(Verb, &str) + Send + Sync>;
+
+/// The bucket, and the way to it.
+pub(crate) struct Network {
+    /// The bucket itself.
+    pub(crate) store: Arc<InMemory>,
+    /// One request in so many is hurt; 0: none.
+    hurt_one_in: AtomicU64,
+    on_landed: Mutex<Option<Arc<OnLanded>>>,
+    /// When the newest claim landed.
+    claimed: Mutex<Option<Duration>>,
+}
+
+/// The way of one server to the bucket.
+pub(crate) struct Line {
+    network: Arc<Network>,
+    server: u64,
+    is_cut: AtomicBool,
+}
+
+impl Network {
+    /// A healthy network before an empty bucket.
+    pub(crate) fn new() -> Arc<Self> {
+        let (hurt_one_in, on_landed, claimed) = Default::default();
+        Arc::new(Self { store: Arc::new(InMemory::new()), hurt_one_in, on_landed, claimed })
+    }
+
+    /// Hurts one request in `one_in` from now on; 0: none.
+    pub(crate) fn hurt(&self, one_in: u64) {
+        self.hurt_one_in.store(one_in, Ordering::Relaxed);
+    }
+
+    /// Sets who hears of what lands.
+    pub(crate) fn on_landed(&self, hear: OnLanded) {
+        *self.on_landed.lock() = Some(Arc::new(hear));
+    }
+
+    /// A way to the bucket for one process.
+    pub(crate) fn line(self: &Arc<Self>, server: u64) -> Arc<Line> {
+        Arc::new(Line { network: Arc::clone(self), server, is_cut: AtomicBool::new(false) })
+    }
+
+    fn fate(&self) -> Fate {
+        let one_in = self.hurt_one_in.load(Ordering::Relaxed);
+        if one_in == 0 || !once_in(one_in) {
+            return Fate::Arrives;
+        }
+        FATES[below(FATES.len() as u64) as usize]
+    }
+
+    fn landed(&self, verb: Verb, name: &str) {
+        if name.starts_with(CLAIMS) {
+            self.claimed.lock().replace(elapsed());
+        }
+        let hear = self.on_landed.lock().clone();
+        if let Some(hear) = hear {
+            hear(verb, name.strip_prefix("db/").unwrap_or(name));
+        }
+    }
+
+    /// Some milliseconds, sometimes many.
+    async fn travel() {
+        let ms = if once_in(20) { below(400) } else { 1 + below(12) };
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    async fn be_late() {
+        tokio::time::sleep(Duration::from_millis(below(LATE_MAX.as_millis() as u64))).await;
+    }
+}
+
+impl Line {
+    /// The process is dead: it sends nothing more and hears nothing more. What is under way goes on.
+    pub(crate) fn cut(&self) {
+        self.is_cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends a request that `apply` carries out.
+    async fn send<T: Send + 'static>(
+        &self,
+        verb: Verb,
+        name: &str,
+        apply: impl Fn(Fate) -> BoxFuture<'static, Result<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        if self.is_cut.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        let (reply, answer) = oneshot::channel();
+        let request =
+            Request { network: self.network.clone(), server: self.server, verb, name: name.to_owned() };
+        let fate = self.network.fate();
+        tokio::spawn(async move {
+            Network::travel().await;
+            if let Some(outcome) = request.meet(fate, &apply).await {
+                Network::travel().await;
+                let _ = reply.send(outcome);
+            } else {
+                // The sender waits until it has had enough.
+                let hangs = tokio::time::sleep(LATE_MAX);
+                hangs.await;
+                drop(reply);
+            }
+            if fate == Fate::LandsLate || fate == Fate::Repeats {
+                Network::be_late().await;
+                let _ = request.carry_out(fate, &apply).await;
+            }
+        });
+        let outcome = answer.await;
+        if self.is_cut.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        outcome.unwrap_or_else(|_| Err(lost("the connection was closed")))
+    }
+}
+
+struct Request {
+    network: Arc<Network>,
+    server: u64,
+    verb: Verb,
+    name: String,
+}
+
+impl Request {
+    /// What its sender hears; None: nothing.
+    async fn meet<T>(
+        &self,
+        fate: Fate,
+        apply: &(impl Fn(Fate) -> BoxFuture<'static, Result<T>> + Send + Sync),
+    ) -> Option<Result<T>> {
+        match fate {
+            Fate::Lost | Fate::LandsLate => {
+                self.note(fate, "is not answered");
+                Some(Err(lost("the connection was closed before the reply came")))
+            }
+            Fate::Busy => {
+                self.note(fate, "503");
+                Some(Err(lost(
+                    "Server returned non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>",
+                )))
+            }
+            Fate::Conflict if self.verb == Verb::Put => {
+                self.note(fate, "409");
+                Some(Err(conflict(&self.name)))
+            }
+            Fate::ConflictAfterApply if self.verb == Verb::Put => {
+                let _ = self.carry_out(fate, apply).await;
+                Some(Err(conflict(&self.name)))
+            }
+            Fate::ReplyLost => {
+                let _ = self.carry_out(fate, apply).await;
+                Some(Err(lost("the connection was closed before the reply came")))
+            }
+            Fate::Hangs => {
+                let _ = self.carry_out(fate, apply).await;
+                None
+            }
+            _ => Some(self.carry_out(fate, apply).await),
+        }
+    }
+
+    async fn carry_out<T>(
+        &self,
+        fate: Fate,
+        apply: &(impl Fn(Fate) -> BoxFuture<'static, Result<T>> + Send + Sync),
+    ) -> Result<T> {
+        let outcome = apply(fate).await;
+        let answer = match &outcome {
+            Ok(_) => "done",
+            Err(Error::NotFound { .. }) => "404",
+            Err(Error::AlreadyExists { .. }) => "412",
+            Err(_) => "failed",
+        };
+        self.note(fate, answer);
+        if outcome.is_ok() && matches!(self.verb, Verb::Put | Verb::Delete) {
+            self.network.landed(self.verb, &self.name);
+        }
+        outcome
+    }
+
+    fn note(&self, fate: Fate, answer: &str) {
+        let fate = if fate == Fate::Arrives { String::new() } else { format!(" ({fate:?})") };
+        note(&format!("server {} {:?} {}: {answer}{fate}", self.server, self.verb, self.name));
+    }
+}
+
+fn lost(text: &str) -> Error {
+    Error::Generic { store: "simulation", source: text.to_owned().into() }
+}
+
+fn conflict(path: &str) -> Error {
+    let answer = "Server returned non-2xx status code: 409 Conflict: <Code>ConditionalRequestConflict</Code>";
+    Error::AlreadyExists { path: path.to_owned(), source: answer.into() }
+}
+
+fn not_implemented(operation: &str) -> Error {
+    Error::NotImplemented { operation: operation.to_owned(), implementer: "Line".to_owned() }
+}
+
+/// The whole reply, with another bit in it when the fate says so.
+async fn body_of(got: GetResult, fate: Fate) -> Result<GetResult> {
+    let (range, meta) = (got.range.clone(), got.meta.clone());
+    let mut bytes = got.bytes().await?.to_vec();
+    if fate == Fate::Damaged && !bytes.is_empty() {
+        let victim = below(bytes.len() as u64) as usize;
+        bytes[victim] ^= 1 << below(8);
+    }
+    let body = stream::once(async move { Ok(Bytes::from(bytes)) }).boxed();
+    let (attributes, extensions) = Default::default();
+    Ok(GetResult { payload: GetResultPayload::Stream(body), meta, range, attributes, extensions })
+}
+
+/// A listing; a stale one lacks the newest claim.
+async fn listed(
+    network: Arc<Network>,
+    prefix: Option<Path>,
+    offset: Option<Path>,
+    fate: Fate,
+) -> Result<Vec<ObjectMeta>> {
+    let store = &network.store;
+    let keys = match &offset {
+        Some(offset) => store.list_with_offset(prefix.as_ref(), offset),
+        None => store.list(prefix.as_ref()),
+    };
+    let mut metas: Vec<ObjectMeta> = keys.try_collect().await?;
+    if fate == Fate::Stale
+        && prefix.is_some_and(|prefix| prefix.as_ref() == CLAIMS)
+        && network.claimed.lock().is_some_and(|claimed| elapsed() < claimed + STALE_MAX)
+    {
+        metas.pop();
+    }
+    Ok(metas)
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Line({})", self.server)
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Line({})", self.server)
+    }
+}
+
+impl Line {
+    fn pages(
+        self: Arc<Self>,
+        prefix: Option<&Path>,
+        offset: Option<&Path>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (prefix, offset) = (prefix.cloned(), offset.cloned());
+        let name = prefix.as_ref().map(Path::to_string).unwrap_or_default();
+        let page = async move {
+            let network = Arc::clone(&self.network);
+            let list = move |fate| listed(network.clone(), prefix.clone(), offset.clone(), fate).boxed();
+            self.send(Verb::List, &name, list).await.map(|metas| stream::iter(metas.into_iter().map(Ok)))
+        };
+        stream::once(page).try_flatten().boxed()
+    }
+}
+
+/// An [`ObjectStore`] over a [`Line`].
+#[derive(Debug, Clone)]
+pub(crate) struct Remote(pub(crate) Arc<Line>);
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Remote {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        let (store, path) = (self.0.network.store.clone(), location.clone());
+        let put = move |_| {
+            let (store, path, payload, opts) = (store.clone(), path.clone(), payload.clone(), opts.clone());
+            async move { store.put_opts(&path, payload, opts).await }.boxed()
+        };
+        self.0.send(Verb::Put, location.as_ref(), put).await
+    }
+
+    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(not_implemented("put_multipart_opts"))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let (store, path) = (self.0.network.store.clone(), location.clone());
+        let get = move |fate| {
+            let (store, path, options) = (store.clone(), path.clone(), options.clone());
+            async move { body_of(store.get_opts(&path, options).await?, fate).await }.boxed()
+        };
+        self.0.send(Verb::Get, location.as_ref(), get).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let line = Arc::clone(&self.0);
+        locations
+            .then(move |location| {
+                let line = Arc::clone(&line);
+                async move {
+                    let location = location?;
+                    let (store, path) = (line.network.store.clone(), location.clone());
+                    let delete = move |_| {
+                        let (store, path) = (store.clone(), path.clone());
+                        async move { store.delete(&path).await }.boxed()
+                    };
+                    line.send(Verb::Delete, location.as_ref(), delete).await.map(|()| location)
+                }
+            })
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.clone().pages(prefix, None)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.clone().pages(prefix, Some(offset))
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
+        Err(not_implemented("list_with_delimiter"))
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
+        Err(not_implemented("copy_opts"))
+    }
+}

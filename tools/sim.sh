@@ -1,0 +1,13 @@
+#!/bin/bash
+# Runs seeds of the simulation (docs/internals/bucket.md): one seed, one history of several servers on one bucket.
+#
+#   tools/sim.sh SEEDS FIRST [SEED]     seeds FIRST to FIRST+SEEDS-1; with SEED that one only, with its trace
+#
+# Each seed that fails is printed with what it broke; then the exit status is not 0.
+. "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
+
+cd "$ATOLL_ROOT"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ATOLL_ROOT/build/cargo}
+export ATOLL_SIM_SEEDS=$1 ATOLL_SIM_FIRST=$2
+[ -z "${3:-}" ] || export ATOLL_SEED=$3
+cargo test --release --locked -p objstore --lib every_seed_keeps -- --nocapture
