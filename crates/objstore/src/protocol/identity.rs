@@ -113,11 +113,15 @@ pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
     let damaged = |what: String| {
         StoreError::Corruption(format!("{} in {place} is no identity of a database: {what}", names::DB))
     };
-    // The format first: a later one may have other fields.
+    // The format before the fields: a later one may have others.
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))?;
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     match format {
         Some(format) if format == u64::from(BUCKET_FORMAT) => {}
+        // A later format has another checksum; what has ours has a changed bit in its number.
+        Some(_) if is_ours_but_for_the_format(&value) => {
+            return Err(damaged("its format is damaged".to_owned()));
+        }
         Some(format) => {
             return Err(StoreError::Invalid(format!(
                 "the database in {place} has bucket format {format}; this version knows {BUCKET_FORMAT} only. \
@@ -134,6 +138,13 @@ pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
         return Err(damaged("its db_uuid is malformed".to_owned()));
     }
     Ok(identity)
+}
+
+/// Whether `value` is an identity of this version's format with another number in place of the format.
+fn is_ours_but_for_the_format(value: &serde_json::Value) -> bool {
+    let mut value = value.clone();
+    value["format"] = BUCKET_FORMAT.into();
+    serde_json::from_value::<Identity>(value).is_ok_and(|identity| identity.crc32c == identity.sum())
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -185,8 +196,6 @@ mod tests {
             match parse(&damaged, "b") {
                 Ok(same) => assert_eq!(same, parse(&bytes, "b").unwrap(), "only white space may change"),
                 Err(StoreError::Corruption(_)) => {}
-                // A flipped digit of the format reads as a version of the future.
-                Err(StoreError::Invalid(message)) => assert!(message.contains("bucket format"), "{message}"),
                 Err(error) => panic!("{error}"),
             }
         }
