@@ -6,11 +6,11 @@
 //!
 //! A1: an older bucket is refused before anything is written to the bucket or to the directory.
 
-use super::claim::newest_epoch;
+use super::claim::{newest_epoch, unless_overtaken};
 use super::local_map;
 use super::names;
 use super::records::{ClaimRoot, Marker, Root, RootId, RootSlot};
-use super::slots::{list_root_slots, read_root_slot};
+use super::slots::{last_record, read_root_slot};
 use crate::bucket::Bucket;
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
@@ -37,15 +37,13 @@ impl NewestRecord {
 
 /// Finds the newest record in `root/` that is no fence, in `epoch` or a former one; None when there is none.
 ///
-/// Requests: per epoch without a record, and for the first with one, a LIST and one or two GETs.
+/// Requests: per epoch without a record, and for the first with one, a LIST and a GET; at a fence another LIST and a GET.
 pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<NewestRecord>> {
     for epoch in (1..=epoch).rev() {
-        for slot in list_root_slots(bucket, epoch).await?.into_iter().rev() {
-            match read_root_slot(bucket, RootId { epoch, slot }).await? {
-                RootSlot::Root(root) => return Ok(Some(NewestRecord::Root(Box::new(root)))),
-                RootSlot::Claim(claim) => return Ok(Some(NewestRecord::Claim(claim))),
-                RootSlot::Fence(_) => {}
-            }
+        match last_record(bucket, epoch).await? {
+            Some(RootSlot::Root(root)) => return Ok(Some(NewestRecord::Root(Box::new(root)))),
+            Some(RootSlot::Claim(claim)) => return Ok(Some(NewestRecord::Claim(claim))),
+            Some(RootSlot::Fence(_)) | None => {}
         }
     }
     Ok(None)
@@ -61,7 +59,10 @@ pub(crate) async fn refuse_older_bucket(
     marker: &Marker,
 ) -> Result<()> {
     let epoch = newest_epoch(bucket).await?;
-    let root = newest_record(bucket, epoch).await?.and_then(|record| record.root());
+    let root = match newest_record(bucket, epoch).await {
+        Ok(record) => record.and_then(|record| record.root()),
+        Err(error) => return Err(unless_overtaken(bucket, epoch, error).await),
+    };
     let is_older = epoch < marker.epoch
         || is_behind(root, marker.root)
         || (may_have_lost(root, marker.root)

@@ -22,7 +22,8 @@ use super::local::random_nonce;
 use super::names;
 use super::records::{ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Root, RootId, RootSlot, WalSlot};
 use super::slots::{
-    decode_root_slot, decode_wal_slot, fenced_error, list_root_slots, read_record, read_root_slot,
+    decode_root_slot, decode_wal_slot, fenced_error, last_record, list_root_slots, read_last_slot,
+    read_record,
 };
 use crate::bucket::{Bucket, SlotOutcome};
 use crate::error::{Result, StoreError};
@@ -86,6 +87,24 @@ pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
     Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
 }
 
+/// What `error` of a try means that knows of no claim above `epoch`. An object that it was to read may have been deleted by a
+/// newer owner, who does not need it any more: then the answer is `Unavailable`, so the next try lists again, and is polite to
+/// that owner as to any. Without a newer claim, and for every other error, it stays what it is: the object is missing.
+///
+/// Requests: one LIST of the claims when an object is absent.
+pub(crate) async fn unless_overtaken(bucket: &Bucket, epoch: u64, error: StoreError) -> StoreError {
+    if !error.is_not_found() {
+        return error;
+    }
+    match newest_epoch(bucket).await {
+        Ok(newest) if newest > epoch => StoreError::Unavailable(format!(
+            "another server took the database over, in epoch {newest}, while this one was still reading the state before, and has \
+             deleted what it does not need any more ({error}). This server looks again. Stop it if the other one is to go on"
+        )),
+        _ => error,
+    }
+}
+
 /// Step 1: creates `epoch/<E>` for `server` at `home`, one above the newest.
 ///
 /// Errors: `Unavailable` when others win 64 times in a row.
@@ -144,12 +163,10 @@ async fn fence_roots(
     fence: &Fence,
 ) -> Result<Option<RootSlot>> {
     loop {
-        let (next, last) = match listed {
+        let (next, last) = match read_last_slot(bucket, epoch, listed).await? {
             None => (0, None),
-            Some(slot) => match read_root_slot(bucket, RootId { epoch, slot }).await? {
-                RootSlot::Fence(_) => return record_before_fence(bucket, epoch).await,
-                record => (slot + 1, Some(record)),
-            },
+            Some((_, RootSlot::Fence(_))) => return last_record(bucket, epoch).await,
+            Some((slot, record)) => (slot + 1, Some(record)),
         };
         let (fenced, last) = put_root_fence(bucket, epoch, next, last, fence).await?;
         listed = list_root_slots(bucket, epoch).await?.last().copied();
@@ -181,17 +198,6 @@ async fn put_root_fence(
         }
         next += 1;
     }
-}
-
-/// The record in front of the fence of a closed epoch. A fence ends its epoch, so it is the last slot.
-async fn record_before_fence(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
-    for slot in list_root_slots(bucket, epoch).await?.into_iter().rev() {
-        match read_root_slot(bucket, RootId { epoch, slot }).await? {
-            RootSlot::Fence(_) => {}
-            record => return Ok(Some(record)),
-        }
-    }
-    Ok(None)
 }
 
 /// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.

@@ -11,7 +11,7 @@
 //! register table files and WALs, start the tasks
 //! ```
 
-use super::claim::{StopAfter, close_and_claim};
+use super::claim::{StopAfter, close_and_claim, unless_overtaken};
 use super::home::Home;
 use super::identity;
 use super::image::{self, Image};
@@ -136,14 +136,19 @@ async fn own(
             opener.take_epoch(bucket, &server_id, home).await.map_err(at_open)?
         }
     };
-    let claimed = close_and_claim(bucket, epoch, &server_id, options.stop_after).await.map_err(at_open)?;
+    let claimed = match close_and_claim(bucket, epoch, &server_id, options.stop_after).await {
+        Ok(claimed) => claimed,
+        Err(error) => return Err(at_open(unless_overtaken(bucket, epoch, error).await)),
+    };
     let hint = Alive { epoch, server_id: server_id.clone(), counter: 0, closed: false };
     if let Err(error) = alive::show(bucket, &hint).await {
         log(Level::Warning, &format!("writing the liveness hint: {error}"));
     }
     let owner = Owner { local_dir: config.local_dir.clone(), db_uuid, server_id, epoch };
-    let prepared = prepare_directory(bucket, log, &owner, &claimed, local_state).await;
-    Ok(Opened { owner, directory: prepared.map_err(at_open)? })
+    match prepare_directory(bucket, log, &owner, &claimed, local_state).await {
+        Ok(directory) => Ok(Opened { owner, directory }),
+        Err(error) => Err(at_open(unless_overtaken(bucket, epoch, error).await)),
+    }
 }
 
 /// A bucket without working create-only writes cannot keep two writers apart.

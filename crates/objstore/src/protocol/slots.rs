@@ -124,6 +124,62 @@ pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u
         .collect())
 }
 
+/// Listings of the slots of one epoch, when what they show is deleted before it is read.
+const LISTINGS_MAX: u32 = 8;
+
+/// The last slot of `root/<epoch>/`, read, or None without any. A living owner deletes old roots: when the slot is absent and a
+/// newer one is there now, that one is read.
+///
+/// `listed`: the last slot of an earlier listing. Returns also the slot.
+/// Errors: `NotFound` names a slot that is absent although none is newer; `Unavailable` after 8 listings, each out of date when
+/// it was read.
+/// Requests: a GET, and a LIST and a GET for each slot that was deleted meanwhile.
+pub(crate) async fn read_last_slot(
+    bucket: &Bucket,
+    epoch: u64,
+    mut listed: Option<u64>,
+) -> Result<Option<(u64, RootSlot)>> {
+    for _ in 0..LISTINGS_MAX {
+        let Some(slot) = listed else { return Ok(None) };
+        match read_root_slot(bucket, RootId { epoch, slot }).await {
+            Ok(record) => return Ok(Some((slot, record))),
+            Err(error) if error.is_not_found() => {
+                listed = list_root_slots(bucket, epoch).await?.last().copied();
+                if listed <= Some(slot) {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::Unavailable(format!(
+        "{LISTINGS_MAX} listings of {} in {} were out of date before the newest root was read: its owner deletes old ones meanwhile. \
+         Start again; if that does not help, look why the requests of this server take so long",
+        names::root_dir(epoch),
+        bucket.place()
+    )))
+}
+
+/// The last record of `root/<epoch>/` that is no fence; None when there is none. A fence ends its epoch, so it is the last slot.
+///
+/// Errors, requests: those of [`read_last_slot`], and a LIST; at a fence another LIST and a GET.
+pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
+    let listed = list_root_slots(bucket, epoch).await?.last().copied();
+    let fence = match read_last_slot(bucket, epoch, listed).await? {
+        None => return Ok(None),
+        Some((slot, RootSlot::Fence(_))) => slot,
+        Some((_, record)) => return Ok(Some(record)),
+    };
+    let slots = list_root_slots(bucket, epoch).await?;
+    for slot in slots.into_iter().rev().filter(|slot| *slot < fence) {
+        match read_root_slot(bucket, RootId { epoch, slot }).await? {
+            RootSlot::Fence(_) => {}
+            record => return Ok(Some(record)),
+        }
+    }
+    Ok(None)
+}
+
 /// Who fenced whom, for messages.
 pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
     StoreError::Fenced(format!(
