@@ -51,13 +51,26 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
 
 /// Refuses a bucket that is older than the directory of `marker`: it lacks a record that was published before.
 ///
-/// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
-/// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the last root.
+/// A look takes several requests. While another server takes the database over and deletes what it does not need, a slow look
+/// may miss the new records and find the old ones deleted. Then the new ones are in the bucket, so a second look finds them.
+/// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user. `NotFound` names a
+/// record that is missing.
+/// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the last root. Twice that
+/// before an error.
 pub(crate) async fn refuse_older_bucket(
     bucket: &Bucket,
     config: &StoreConfig,
     marker: &Marker,
 ) -> Result<()> {
+    match compare_ages(bucket, config, marker).await {
+        Err(StoreError::Invalid(_) | StoreError::NotFound { .. }) => {
+            compare_ages(bucket, config, marker).await
+        }
+        outcome => outcome,
+    }
+}
+
+async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) -> Result<()> {
     let epoch = newest_epoch(bucket).await?;
     let root = match newest_record(bucket, epoch).await {
         Ok(record) => record.and_then(|record| record.root()),

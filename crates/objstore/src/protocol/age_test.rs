@@ -1,18 +1,24 @@
 //! Goal:   a bucket that is older than the directory is refused before anything changes; every other one is not.
 //! Method: copy the bucket at chosen times, go on, put the copy in its place and open with the newer directory.
 
+use super::age::refuse_older_bucket;
+use super::claim::{StopAfter, close_and_claim, take_epoch};
+use super::home::Home;
 use super::local;
 use super::local_map;
 use super::names;
 use super::records::{Marker, RootId};
+use super::slots::list_root_slots;
 use super::test_db::*;
 use crate::bucket::Bucket;
 use crate::config::Durability;
 use crate::error::StoreError;
+use crate::stuck::{Hurt, Verb, stuck_bucket};
 use bytes::Bytes;
 use object_store::PutOptions;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Every object of a bucket.
 type Objects = BTreeMap<String, Bytes>;
@@ -165,4 +171,34 @@ fn without_the_directory_an_older_bucket_is_restored() {
     let db = open_db(&bucket_of(&older), dir.path());
     db.check(&model, "the earlier state");
     assert_eq!(db.last_seq, 1);
+}
+
+#[test]
+fn a_bucket_counts_as_older_only_when_a_second_look_says_so() {
+    let (bucket, store) = stuck_bucket(1000, Duration::from_secs(2));
+    let (dir, mut model) = (scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    (1..=3).for_each(|seq| change(&mut db, &mut model, seq));
+    crash(db);
+    let marker = local::read_marker(&dir.path().join("db")).unwrap().unwrap();
+    let epoch = block(take_epoch(&bucket, "next:1", &Home::default())).unwrap();
+    store.forget();
+    store.hurt(Verb::Get, "root/", 0, 1, Hurt::Hangs);
+    let looking = {
+        let (bucket, config) = (bucket.clone(), config(dir.path(), "owner:1", Durability::Sync));
+        std::thread::spawn(move || block(refuse_older_bucket(&bucket, &config, &marker)))
+    };
+    let began = Instant::now();
+    while store.seen(Verb::Get, "root/") == 0 {
+        assert!(began.elapsed() < WAIT, "it does not look at the roots");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The look has seen no record of the new epoch, and of the former one its fence is all that is left.
+    block(close_and_claim(&bucket, epoch, "next:1", StopAfter::Nothing)).unwrap();
+    let mut slots = block(list_root_slots(&bucket, 1)).unwrap();
+    slots.pop();
+    for slot in slots {
+        block(bucket.delete(&names::root(1, slot))).unwrap();
+    }
+    looking.join().unwrap().unwrap();
 }
