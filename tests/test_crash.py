@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 
-import pymysql
 import pytest
 from harness.ledger import ClientLedger, Entry, LedgerError, check_bucket, check_local, explain
 from harness.objectstores import Minio, Versitygw
 from harness.process import wait_until
 from harness.server import Server
-from harness.workload import CONNECTION_LOST, kill_under
+from harness.workload import NotedClient, kill_under
 
 ROUNDS = int(os.environ.get("ATOLL_CRASH_ROUNDS", "12"))
 SEED = int(os.environ.get("ATOLL_CRASH_SEED", str(random.randrange(1 << 30))))
@@ -31,30 +29,16 @@ LAG_MAX_MS = 500
 KILLS = ("server", "store", "store and server", "server and store")
 
 
-class Client(threading.Thread):
+class Client(NotedClient):
     """Moves money between two accounts of its own until the server is killed under it.
 
     The transaction writes its number as well, so that the rows tell which one was the last.
     """
 
     def __init__(self, server: Server, ledger: ClientLedger, seed: str):
-        super().__init__(daemon=True)
-        self.ledger = ledger
-        self.failure: BaseException | None = None
-        self.server_dying = threading.Event()
-        self._server = server
-        self._random = random.Random(seed)
+        super().__init__(server, ledger, seed, "bank", autocommit=False)
 
-    def run(self) -> None:
-        try:
-            with self._server.connect("bank", autocommit=False) as connection, connection.cursor() as cursor:
-                while not self.server_dying.is_set():
-                    self._transfer(connection, cursor)
-        except pymysql.Error as error:
-            if not (self.server_dying.is_set() and error.args[0] in CONNECTION_LOST):
-                self.failure = error
-
-    def _transfer(self, connection, cursor) -> None:
+    def _step(self, cursor) -> None:
         number = self.ledger.last_sent() + 1
         giver, taker = self._random.sample(range(ACCOUNTS), 2)
         amount = self._random.randrange(1, 100)
@@ -69,7 +53,7 @@ class Client(threading.Thread):
         cursor.execute(move, (-amount, self.ledger.client, giver))
         cursor.execute("UPDATE progress SET number = %s WHERE client = %s", (number, self.ledger.client))
         cursor.execute(move, (amount, self.ledger.client, taker))
-        connection.commit()
+        cursor.connection.commit()
         entry.acked_at = time.monotonic()
 
 

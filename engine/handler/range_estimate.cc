@@ -182,16 +182,15 @@ ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const k
     cursor_->Next();
     count_entries(txn::Cursor::kRememberedEntriesMax, &start);
   }
+  const bool is_reusable = cursor_writes_ != kForEstimates && start.seen.size() == start.entries;
   if (start.ended) {
-    if (cursor_writes_ != kForEstimates && start.seen.size() == start.entries)
-      cursor_->remember(bounds_.lower, {bounds_.upper, std::move(start.seen)});
+    if (is_reusable) cursor_->remember(bounds_.lower, {bounds_.upper, std::move(start.seen)});
     return std::max<ha_rows>(start.entries, 1);
   }
   if (start.entries < kProbeEntries)
     return std::max<ha_rows>(start.entries, 1);  // unreadable: the read says why
   // Before other searches, which forget it again.
-  if (cursor_writes_ != kForEstimates && start.seen.size() == start.entries)
-    cursor_->remember_start(bounds_.lower, {bounds_.upper, std::move(start.seen)});
+  if (is_reusable) cursor_->remember_start(bounds_.lower, {bounds_.upper, std::move(start.seen)});
   double rows = primary ? interpolate_rows(start) : -1;
   if (rows < 0) rows = rows_by_size(index);
   const auto rows_min = static_cast<double>(start.entries);

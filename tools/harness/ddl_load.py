@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
-import random
 import re
-import threading
 import time
-
-import pymysql
 
 from harness.ledger import ClientLedger, Entry, LedgerError, differences_count, explain
 from harness.server import Server
-from harness.workload import CONNECTION_LOST
+from harness.workload import NotedClient
 
 TABLES_MAX = 3
 DATABASE = "ddl"
@@ -22,7 +18,7 @@ def create_database(server: Server, database: str = DATABASE) -> None:
     server.run(f"CREATE DATABASE {database} CHARACTER SET latin1 COLLATE latin1_german2_ci")
 
 
-class DdlClient(threading.Thread):
+class DdlClient(NotedClient):
     """Creates, fills, alters, renames, truncates and drops tables, one acknowledged step at a time.
 
     Model: {table: {"columns": [..], "indexes": [..], "rows": n, "sum": sum of id}}.
@@ -31,27 +27,10 @@ class DdlClient(threading.Thread):
     def __init__(
         self, server: Server, ledger: ClientLedger, engine: str, seed: str, database: str = DATABASE
     ):
-        super().__init__(daemon=True)
-        self._database = database
-        self.ledger = ledger
-        self.failure: BaseException | None = None
-        self.server_dying = threading.Event()
-        self._server = server
+        super().__init__(server, ledger, seed, database)
         self._engine = engine
-        self._random = random.Random(seed)
         self._state = ledger.state_at(ledger.last_sent())
         self._number = ledger.last_sent()
-
-    def run(self) -> None:
-        try:
-            connection = self._server.connect(self._database)
-            with connection.cursor() as cursor:
-                while not self.server_dying.is_set():
-                    self._step(cursor)
-                    time.sleep(self._random.random() * 0.05)
-        except pymysql.Error as error:
-            if not (self.server_dying.is_set() and error.args[0] in CONNECTION_LOST):
-                self.failure = error
 
     def _step(self, cursor) -> None:
         number = self._number + 1
@@ -63,6 +42,7 @@ class DdlClient(threading.Thread):
         cursor.execute(statement)
         entry.acked_at = time.monotonic()
         self._number, self._state = number, after
+        time.sleep(self._random.random() * 0.05)
 
     def _choose(self, number: int) -> tuple[str, str, dict]:
         """Returns the kind, the statement and the model after it."""

@@ -77,36 +77,48 @@ def first_state() -> dict:
     }  # fmt: skip
 
 
-class Client(threading.Thread):
-    """One connection that sends transactions until the server is killed under it.
+class NotedClient(threading.Thread):
+    """One connection that sends steps, each noted in a ledger, until the server is killed under it.
 
-    `failure` is any error that the kill does not explain.
+    A subclass says in `_step` what one is. `failure` is any error that the kill does not explain.
     """
 
-    def __init__(self, server: Server, ledger: ClientLedger, seed: str):
+    def __init__(self, server: Server, ledger: ClientLedger, seed: str, database: str, **options: object):
         super().__init__(daemon=True)
         self.ledger = ledger
         self.failure: BaseException | None = None
         self.server_dying = threading.Event()
         self._server = server
+        self._database = database
+        self._options = options  # of the connection
         self._random = random.Random(seed)
-        self._state = ledger.state_at(ledger.last_sent())
-        self._number = ledger.last_sent()
 
     def run(self) -> None:
         try:
-            connection = self._server.connect("load")
+            connection = self._server.connect(self._database, **self._options)
             with connection.cursor() as cursor:
                 while not self.server_dying.is_set():
-                    self._transaction(cursor)
+                    self._step(cursor)
         except pymysql.Error as error:
             # The server was killed under us: expected. Anything else is a finding.
             if not (self.server_dying.is_set() and error.args[0] in CONNECTION_LOST):
                 self.failure = error
 
+    def _step(self, cursor) -> None:
+        raise NotImplementedError
+
+
+class Client(NotedClient):
+    """Sends the mixed load."""
+
+    def __init__(self, server: Server, ledger: ClientLedger, seed: str):
+        super().__init__(server, ledger, seed, "load")
+        self._state = ledger.state_at(ledger.last_sent())
+        self._number = ledger.last_sent()
+
     # ---- one transaction ---------------------------------------------------------------------------
 
-    def _transaction(self, cursor) -> None:
+    def _step(self, cursor) -> None:
         kinds = (self._journal, self._transfer, self._notes, self._blob, self._savepoint, self._joined_update)
         kind = self._random.choices(kinds, weights=(4, 4, 5, 2, 2, 2))[0]
         statements, change = kind(self._number + 1)

@@ -72,6 +72,26 @@ provide() {
   rm -f "$ATOLL_CACHE/$name.lock"
 }
 
+# provide_in_place NAME FUNCTION: as provide, for what cannot be moved, as a virtual environment: FUNCTION makes it in
+# $ATOLL_CACHE/NAME itself, and it becomes valid with its stamp.
+provide_in_place() {
+  local name=$1 builder=$2
+  local target=$ATOLL_CACHE/$name log=$ATOLL_CACHE/log/$name.log
+  [ -f "$target/.complete" ] && return 0
+  mkdir -p "$ATOLL_CACHE/log"
+  exec 9>"$target.lock"
+  flock 9
+  if [ ! -f "$target/.complete" ]; then
+    say "making $name (once per machine; log: $log)"
+    rm -rf "$target"
+    : >"$log"
+    "$builder" "$target" "$log"
+    touch "$target/.complete"
+  fi
+  exec 9>&-
+  rm -f "$target.lock"
+}
+
 # version_at_least HAVE WANT
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 

@@ -21,23 +21,15 @@ find_python() {
 
 python=$(find_python) || die "NEO needs Python 2.7 with pip, and none is here" \
   "it is looked for as python2.7 in PATH and in ~/.pyenv/versions; pyenv install 2.7.18 makes one"
-target=$ATOLL_CACHE/neo-$(cat "$SETUP_DIR/neo-requirements.txt" <("$python" -c 'import sys; print(sys.version)') | sha256sum | cut -c1-12)
-mkdir -p "$ATOLL_CACHE/log" "$ATOLL_ROOT/build/bin"
+name=neo-$(cat "$SETUP_DIR/neo-requirements.txt" <("$python" -c 'import sys; print(sys.version)') | sha256sum | cut -c1-12)
 
-# A virtual environment cannot be moved, so it is made in place and becomes valid with its stamp.
-exec 9>"$target.lock"
-flock 9
-if [ ! -f "$target/.complete" ]; then
-  say "making the environment of NEO, $(basename "$target")"
-  log=$ATOLL_CACHE/log/neo.log
-  rm -rf "$target"
-  : >"$log"
-  run_logged "$log" "$python" -m pip install --disable-pip-version-check --no-input --target "$target.tool" "virtualenv==$VIRTUALENV"
-  run_logged "$log" env PYTHONPATH="$target.tool" "$python" -m virtualenv --no-download "$target"
-  run_logged "$log" "$target/bin/pip" install --disable-pip-version-check --no-input -r "$SETUP_DIR/neo-requirements.txt"
-  rm -rf "$target.tool"
-  touch "$target/.complete"
-fi
-exec 9>&-
-rm -f "$target.lock"
-ln -sfn "$target" "$ATOLL_ROOT/build/bin/neo"
+make_environment() {  # make_environment TARGET LOG
+  run_logged "$2" "$python" -m pip install --disable-pip-version-check --no-input --target "$1.tool" "virtualenv==$VIRTUALENV"
+  run_logged "$2" env PYTHONPATH="$1.tool" "$python" -m virtualenv --no-download "$1"
+  run_logged "$2" "$1/bin/pip" install --disable-pip-version-check --no-input -r "$SETUP_DIR/neo-requirements.txt"
+  rm -rf "$1.tool"
+}
+
+provide_in_place "$name" make_environment
+mkdir -p "$ATOLL_ROOT/build/bin"
+ln -sfn "$ATOLL_CACHE/$name" "$ATOLL_ROOT/build/bin/neo"

@@ -87,9 +87,10 @@ pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
     Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
 }
 
-/// What `error` of a try means that knows of no claim above `epoch`. An object that it was to read may have been deleted by a
-/// newer owner, who does not need it any more: then the answer is `Unavailable`, so the next try lists again, and is polite to
-/// that owner as to any. Without a newer claim, and for every other error, it stays what it is: the object is missing.
+/// The error to return for `error`, which an open has met after it had listed the claims up to `epoch`. When an object is absent
+/// and a newer epoch has been claimed, the newer owner may have deleted the object: this returns `Unavailable`, and the caller
+/// opens again, which lists the claims anew and waits for that owner as the first try did. Every other error is returned
+/// unchanged.
 ///
 /// Requests: one LIST of the claims when an object is absent.
 pub(crate) async fn unless_overtaken(bucket: &Bucket, epoch: u64, error: StoreError) -> StoreError {

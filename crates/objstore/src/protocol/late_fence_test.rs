@@ -92,7 +92,8 @@ fn a_start_that_is_overtaken_while_it_restores_looks_again() {
     let Err(StoreError::Unavailable(message)) = outcome else { panic!("{outcome:?}") };
     assert!(message.contains(&format!("epoch {}", claimed.epoch)) && message.contains("man/"), "{message}");
     for (key, bytes) in contents {
-        block(bucket.create_slot(&key, bytes, &[0; 16])).unwrap();
+        let part_of_them: [u8; 16] = bytes[..16].try_into().unwrap(); // create_slot asks for a nonce that they contain
+        block(bucket.create_slot(&key, bytes, &part_of_them)).unwrap();
     }
     let again = open_store(&config(slow.path(), "slow:1", Durability::Sync), &bucket, quick()).unwrap();
     Db::open(again, slow.path(), true).check(&model, "the second try");

@@ -22,7 +22,7 @@ enum Whose {
     Over,
 }
 
-/// Who may run: the thread, or everything else.
+/// Says whether the simulated thread may run now, or the scheduler and all other tasks.
 pub(super) struct Turn {
     whose: Mutex<Whose>,
     changed: Condvar,
