@@ -1,9 +1,11 @@
-// The catalog in memory and its changes. Bytes: record.h. Loading and repair: catalog_open.cc.
+// The catalog in memory and its changes. Bytes: record.h. Loading and repair: catalog_open.cc. What ALTERs
+// that were cut off leave: interrupted_alters.cc.
 #include "catalog/catalog.h"
 
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "base/clock.h"
@@ -32,9 +34,24 @@ std::string former_name(const TableDef &table, std::string_view new_database, st
   return name_key(table.database, table.name);
 }
 
+bool is_moved(const TableDef &former, const TableDef &now) {
+  return former.family_id != now.family_id || former.prefix != now.prefix;
+}
+
 bool has_ordinal(const TableDef &table, uint16_t ordinal) {
   return std::any_of(table.indexes.begin(), table.indexes.end(),
                      [ordinal](const IndexDef &index) { return index.ordinal == ordinal; });
+}
+
+// What the change of a definition leaves where the table is or was.
+void add_left_behind(const TableDef &former, const TableDef &now, Doomed *doomed) {
+  if (!is_moved(former, now)) {
+    for (const IndexDef &index : former.indexes)
+      if (!has_ordinal(now, index.ordinal)) doomed->ranges.push_back(index_range(former, index.ordinal));
+  } else if (!former.own_family && !former.logical_only) {
+    doomed->ranges.push_back(table_range(former));
+    doomed->read_before = std::max(doomed->read_before, now.readable_from.number);
+  }
 }
 
 // Sorted by family and start; ranges that touch become one.
@@ -239,19 +256,21 @@ Status Catalog::put_partitioned(TableDef table) {
 Status Catalog::update(const std::vector<TableDef> &defs) {
   const std::lock_guard lock(impl_->change_mutex);
   Doomed doomed;
+  std::vector<uint32_t> emptied;  // families
   rocksdb::WriteBatch batch;
   for (const TableDef &def : defs) {
     const TablePtr former = impl_->find(def.id);
     if (!former) return no_such_table(def.database, def.name);
     if (former->database != def.database || former->name != def.name)
       return Status(Code::kBug, "update() cannot rename " + qualified_name(former->database, former->name));
-    for (const IndexDef &index : former->indexes)
-      if (!has_ordinal(def, index.ordinal)) doomed.ranges.push_back(index_range(*former, index.ordinal));
+    add_left_behind(*former, def, &doomed);
     impl_->put_table(&batch, def);
+    if (former->own_family && is_moved(*former, def)) emptied.push_back(former->family_id);
   }
   if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
   for (const TableDef &def : defs) impl_->install(def, impl_->find(def.id));
+  for (const uint32_t family : emptied) impl_->database->drop_family(family);
   if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   return Status::Ok();
 }
@@ -304,75 +323,6 @@ std::vector<TablePtr> Catalog::with_partitions(std::string_view database, std::s
   for (const TablePtr &table : list(database))
     if (whole_table(table->name) == whole) tables.push_back(table);
   return tables;
-}
-
-Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *done) {
-  Status first_failure;
-  const auto note = [&](const Status &status) {
-    if (first_failure.ok()) first_failure = status;
-  };
-  // What has its name again is dropped by nobody.
-  for (const TablePtr &table : tables_aside(""))
-    if (is_nameless(*table)) note(finish_alter(*table, fate, done));
-  // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was kept.
-  for (const TablePtr &table : tables_aside(""))
-    if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
-      note(drop_aside(*table, done));
-  return first_failure;
-}
-
-std::vector<TablePtr> Catalog::tables_aside(std::string_view database) const {
-  std::vector<TablePtr> tables = list(database);
-  std::erase_if(tables, [](const TablePtr &table) { return !is_internal(table->name); });
-  return tables;
-}
-
-// Whether the table was called something else that nothing in the catalog is called now.
-bool Catalog::is_nameless(const TableDef &table) const {
-  const std::string &former = table.former_name;
-  return !former.empty() && !is_internal(former) && !find(table.database, former);
-}
-
-Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done) {
-  const TablePtr now = find(table.id);
-  if (!now || now->name != table.name) return Status::Ok();  // a partition has gone with its whole
-  if (is_partition(table.name) && find(table.database, whole_table(table.name)))
-    return Status::Ok();  // or will
-  if (find(table.database, whole_table(table.former_name))) return put_back(table, done);
-  switch (fate(table)) {
-    case Fate::kPutBack:
-      return put_back(table, done);
-    case Fate::kKeep:
-      return keep(table, done);
-    case Fate::kDrop:
-      return drop_aside(table, done);
-  }
-  return Status::Ok();
-}
-
-// Under a name that neither this nor a later start touches.
-Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
-  if (!table.name.starts_with("#sql-")) return Status::Ok();
-  const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());
-  done->kept.push_back(name_key(table.database, name));
-  return rename_aside(table, name);
-}
-
-Status Catalog::put_back(const TableDef &table, FinishedAlters *done) {
-  done->put_back.push_back(name_key(table.database, table.former_name));
-  return rename_aside(table, table.former_name);
-}
-
-// With its partitions; of a partition without its whole only that.
-Status Catalog::rename_aside(const TableDef &table, std::string_view name) {
-  return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
-                                  : rename_partitioned(table.database, table.name, table.database, name);
-}
-
-Status Catalog::drop_aside(const TableDef &table, FinishedAlters *done) {
-  done->dropped.push_back(name_key(table.database, table.name));
-  return is_partition(table.name) ? drop(table.database, table.name)
-                                  : drop_partitioned(table.database, table.name);
 }
 
 // In one write.
@@ -458,6 +408,7 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   } else {
     table.prefix = meta.next_id++;
   }
+  table.former_place = {};
   if (former->own_family) {
     put(&batch, meta_key(), encode(meta));
   } else {
@@ -484,7 +435,14 @@ Status Catalog::reclaim() {
   std::vector<Doomed> taken;
   {
     const std::lock_guard lock(impl_->change_mutex);
-    taken.swap(impl_->pending);
+    if (impl_->pending.empty()) return Status::Ok();
+    const uint64_t oldest = impl_->database->oldest_snapshot();
+    std::vector<Doomed> &pending = impl_->pending;
+    const auto unread = std::partition(pending.begin(), pending.end(), [oldest](const Doomed &doomed) {
+      return oldest < doomed.read_before;
+    });
+    taken.assign(std::make_move_iterator(unread), std::make_move_iterator(pending.end()));
+    pending.erase(unread, pending.end());
   }
   if (taken.empty()) return Status::Ok();
   const Status status = impl_->reclaim(taken);

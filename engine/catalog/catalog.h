@@ -51,6 +51,15 @@ struct UnstoredSequence {
   bool operator==(const UnstoredSequence &) const { return true; }
 };
 
+// Where the rows were until the table moved out of the shared family by itself. They stay there as long as a
+// snapshot that is older than the move. Not stored, and no difference between two definitions.
+struct FormerPlace {
+  lsm::Family *family = nullptr;  // nullptr: there is none
+  uint32_t prefix = 0;
+  uint64_t readable_from = 0;  // as TableDef::readable_from then was
+  bool operator==(const FormerPlace &) const { return true; }
+};
+
 // Everything about one physical table: a table, or one partition ("t#P#p0").
 struct TableDef {
   uint32_t id = 0;
@@ -79,6 +88,7 @@ struct TableDef {
   // The oldest snapshot that sees the rows which are there. Older ones were taken before the table was made,
   // filled by a copy or truncated: they would see it empty.
   UnstoredSequence readable_from;
+  FormerPlace former_place;
 
   bool operator==(const TableDef &) const = default;
 };
@@ -138,7 +148,9 @@ class Catalog {
   // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
   Status create(TableDef *def, bool own_family);
   // Replaces stored definitions, all in one write. The entries of indexes that a new definition lacks go with
-  // reclaim(). Errors: kNotFound, and as create().
+  // reclaim(), and so does what a table that has moved to another family leaves in the shared one, once no
+  // snapshot older than its readable_from is held; a family of its own is dropped. Errors: kNotFound, and as
+  // create().
   Status update(const std::vector<TableDef> &defs);
   Status update(const TableDef &def) { return update(std::vector<TableDef>{def}); }
   // Creates or replaces the entry of a partitioned table, which has a definition and no rows of its own.

@@ -267,6 +267,35 @@ TEST_F(CatalogTest, a_table_moves_into_a_family_of_its_own) {
   check_whole();
 }
 
+TEST_F(CatalogTest, what_a_moved_table_leaves_goes_with_the_last_snapshot_that_reads_it) {
+  const TableDef table = create("t");
+  fill(table);
+  lsm::Family *family = nullptr;
+  ASSERT_TRUE(database_->create_family(table.compression, &family).ok());
+  TableDef moved = table;
+  moved.family_id = family->id();
+  moved.own_family = true;
+  moved.prefix = 0;
+  moved.readable_from.number = 100;
+  ASSERT_TRUE(catalog_->update(moved).ok());
+  database_->oldest_snapshot_number = 99;
+  ASSERT_TRUE(catalog_->reclaim().ok());
+  EXPECT_FALSE(keys(database_->shared_family()).empty());
+  database_->oldest_snapshot_number = 100;
+  ASSERT_TRUE(catalog_->reclaim().ok());
+  EXPECT_TRUE(keys(database_->shared_family()).empty());
+
+  lsm::Family *next = nullptr;
+  ASSERT_TRUE(database_->create_family(table.compression, &next).ok());
+  TableDef again = moved;
+  const uint32_t last = again.family_id = next->id();
+  ASSERT_TRUE(catalog_->update(again).ok());
+  EXPECT_EQ(database_->find_family(moved.family_id), nullptr);
+  reopen();
+  EXPECT_EQ(catalog_->find(table.id)->family_id, last);
+  check_whole();
+}
+
 TEST_F(CatalogTest, a_logical_table_has_neither_prefix_nor_family) {
   TableDef table = definition("p");
   table.logical_only = true;

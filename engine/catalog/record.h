@@ -47,6 +47,8 @@ struct Doomed {
   };
   uint64_t number = 0;
   std::vector<Range> ranges;
+  // Not stored: snapshots older than this sequence number still read the ranges.
+  uint64_t read_before = 0;
   bool operator==(const Doomed &) const = default;
 };
 

@@ -64,6 +64,8 @@ class TestDatabase final : public lsm::Database {
   // Crashes before the n-th step from now (0 = the next); negative: never.
   void crash_before_step(int n) { steps_left_ = n; }
   int deletes() const { return deletes_; }
+  // What oldest_snapshot() says.
+  uint64_t oldest_snapshot_number = UINT64_MAX;
   // Lets delete_range() fail, as it does without disk space.
   void fail_deletes(bool fail) { fail_deletes_ = fail; }
 
@@ -130,6 +132,9 @@ class TestDatabase final : public lsm::Database {
   std::shared_mutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
+  uint64_t total_bytes(lsm::Family *) override { return 0; }
+  bool takes_more_than(lsm::Family *, std::string_view, std::string_view, uint64_t) override { return false; }
+  uint64_t oldest_snapshot() override { return oldest_snapshot_number; }
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
   }

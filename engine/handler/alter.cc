@@ -1,11 +1,11 @@
 // ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
 //
-// Indexes, or the whole table under another primary key or none, are built while others write
-// (online_build.h).
+// Indexes, or the whole table, are built while others write (online_build.h).
 //
 // Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
-// something that opening removes. commit stores everything that changes - for a partitioned table, of all
-// partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
+// something that opening removes. A table that moves to another family is built in one that the
+// catalog does not know yet, which opening empties. commit stores everything that changes - for a partitioned
+// table, of all partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
 #include "handler/ha_atoll.h"
 
 #include <algorithm>
@@ -20,7 +20,9 @@
 #include "handler/large_rows.h"
 #include "handler/online_claims.h"
 #include "handler/online_index_build.h"
+#include "handler/online_move.h"
 #include "handler/online_numbers.h"
+#include "handler/outgrown.h"
 #include "handler/table_name.h"
 #include "plugin/instance.h"
 
@@ -35,7 +37,10 @@ namespace {
 class AlterContext final : public inplace_alter_handler_ctx {
  public:
   explicit AlterContext(ah::Share *share_of_table) : share(share_of_table) {}
-  ~AlterContext() override { end_build(); }
+  ~AlterContext() override {
+    end_build();
+    if (family != nullptr) atoll::plugin::instance()->database->drop_family(family->id());
+  }
 
   void end_build() {
     if (snapshot != nullptr) main()->ReleaseSnapshot(snapshot);
@@ -45,7 +50,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
     share->set_online_build(nullptr);
     online.reset();
   }
-  bool builds() const { return !altered.added_indexes.empty(); }
+  bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
   static rocksdb::DB *main() { return atoll::plugin::instance()->database->db(atoll::lsm::Side::kMain); }
 
   ah::Share *share;
@@ -54,6 +59,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
   std::vector<size_t> new_indexes;           // numbers in the layout, where hidden ids have none
   std::optional<ah::RekeySource> rekey;      // the primary key changes
+  atoll::lsm::Family *family = nullptr;  // that the table moves to, as long as the catalog does not know it
   const rocksdb::Snapshot *snapshot = nullptr;
   std::shared_ptr<ah::OnlineBuild> online;
 };
@@ -96,6 +102,7 @@ std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, const
                                               size_t record_bytes, TABLE *altered) {
   const std::shared_ptr<const ah::Layout> &layout = context.layout;
   const std::vector<size_t> &indexes = context.new_indexes;
+  if (context.altered.moves) return std::make_shared<ah::OnlineMove>(layout, indexes, altered);
   if (!context.rekey)
     return std::make_shared<ah::OnlineIndexBuild>(layout, writers, record_bytes, indexes, altered);
   if (layout->hidden_primary())
@@ -129,15 +136,10 @@ void announce_definition(const std::string &database, const std::string &table, 
 
 }  // namespace atoll::handler
 
-// Notes the new indexes in the catalog, and begins to log what others write while they are built: nobody
-// writes now.
-Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
+// Notes the new indexes in the catalog.
+Status ha_atoll::note_new_indexes(inplace_alter_handler_ctx *alter) {
   auto *context = static_cast<AlterContext *>(alter);
   const catalog::TableDef &def = context->altered.def;
-  const std::vector<std::string> &names = context->altered.added_indexes;
-  for (size_t i = 0; i < context->layout->index_count(); i++)
-    if (std::find(names.begin(), names.end(), context->layout->index(i).name) != names.end())
-      context->new_indexes.push_back(i);
   catalog::TableDef building = *context->before;
   building.next_ordinal = def.next_ordinal;
   for (const catalog::IndexDef &index : def.indexes) {
@@ -152,12 +154,37 @@ Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *alte
     context->rekey = rekey_source(*layout_, context->altered.claims_ordinal);
     building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
   }
-  ATOLL_RETURN_IF_ERROR(atoll::plugin::instance()->catalog->update(building));
+  return atoll::plugin::instance()->catalog->update(building);
+}
+
+// Begins to log what others write while indexes or the table are built: nobody writes now.
+Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
+  auto *context = static_cast<AlterContext *>(alter);
+  const bool moves = context->altered.moves;
+  const std::vector<std::string> &names = context->altered.added_indexes;
+  for (size_t i = 0; i < context->layout->index_count(); i++)
+    if (moves || std::find(names.begin(), names.end(), context->layout->index(i).name) != names.end())
+      context->new_indexes.push_back(i);
+  if (!moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(context));
   context->snapshot = AlterContext::main()->GetSnapshot();
   context->online = online_build(*context, *layout_, table_share->reclength, altered);
   share_->set_online_build(context->online);
   return Status::Ok();
 }
+
+namespace {
+
+Status give_family(AlterContext *context) {
+  catalog::TableDef &def = context->altered.def;
+  ATOLL_RETURN_IF_ERROR(
+      atoll::plugin::instance()->database->create_family(def.compression, &context->family));
+  def.family_id = context->family->id();
+  def.own_family = true;
+  def.prefix = 0;
+  return Status::Ok();
+}
+
+}  // namespace
 
 bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = new AlterContext(share_);
@@ -168,9 +195,11 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   if (!context->before)
     return fail_alter(table, Status(Code::kNotFound, "it was dropped meanwhile"), "looking it up");
   Status status = ah::alter_definition(*context->before, *layout_, altered, info, &context->altered);
+  if (status.ok() && context->altered.moves) status = give_family(context);
   if (status.ok())
-    status = Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
-                           layout_->family(), &context->layout);
+    status =
+        Layout::build(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
+                      context->family != nullptr ? context->family : layout_->family(), &context->layout);
   if (status.ok() && context->builds()) status = begin_index_build(context, altered);
   return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
 }
@@ -205,12 +234,11 @@ bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) 
 bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (!context->builds()) return false;
-  ah::IndexBuild build(ha_thd(), context->layout, context->new_indexes, altered, context->snapshot,
+  ah::IndexBuild build(ha_thd(), layout_, context->layout, context->new_indexes, altered, context->snapshot,
                        context->rekey ? &*context->rekey : nullptr);
   Status status = build.run();
   THD *thd = ha_thd();
-  if (status.ok())
-    status = catch_up(context->online.get(), [thd] { return !atoll::is_statement_killed(thd); });
+  if (status.ok()) status = catch_up(context->online.get(), [thd] { return !ah::is_build_unwanted(thd); });
   return status.ok() ? false : report_build(status, altered, build.duplicate_index());
 }
 
@@ -219,8 +247,16 @@ namespace {
 // All rows have been written anew, in the present version.
 void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
   def->readable_from.number = readable_from;
+  def->former_place = {};
   def->versions.erase(def->versions.begin(), def->versions.end() - 1);
   def->defaults.clear();
+}
+
+// The rows that the shared family has stay what they were, for older snapshots.
+void keep_former_rows(const catalog::TableDef &before, catalog::TableDef *def, uint64_t readable_from) {
+  def->former_place = {atoll::plugin::instance()->database->find_family(before.family_id), before.prefix,
+                       before.readable_from.number};
+  def->readable_from.number = readable_from;
 }
 
 }  // namespace
@@ -233,13 +269,16 @@ bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered,
   THD *thd = ha_thd();
   // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
   const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
-  const Status status = context->online->finish([thd] { return !atoll::is_statement_killed(thd); });
+  const Status status = context->online->finish([thd] { return !ah::is_build_unwanted(thd); });
   if (status.code() == Code::kDuplicate) context->online->show_duplicate();
   if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
   const uint64_t readable_from = AlterContext::main()->GetLatestSequenceNumber();
   for (catalog::IndexDef &index : context->altered.def.indexes)
     if (index.ordinal >= context->before->next_ordinal) index.readable_from = readable_from;
-  if (context->rekey) forget_former_rows(&context->altered.def, readable_from);
+  if (context->altered.moves && ah::MoveOfOutgrown::is_running())
+    keep_former_rows(*context->before, &context->altered.def, readable_from);
+  else if (context->rekey || context->altered.moves)
+    forget_former_rows(&context->altered.def, readable_from);
   return false;
 }
 
@@ -251,7 +290,7 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   std::string frm = take_announced(layout_->def());
   if (!commit) {
     context->end_build();
-    if (!context->before || !context->builds()) return false;
+    if (!context->before || !context->builds() || context->altered.moves) return false;
     catalog::TableDef before = *context->before;
     before.next_ordinal = context->altered.def.next_ordinal;  // its keys may still be being removed
     const Status status = all->update(before);
@@ -271,7 +310,12 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   add_frm(std::move(frm), &defs);
   Status status = all->update(defs);
   info->group_commit_ctx = nullptr;  // all are committed
-  for (AlterContext *one : contexts) one->end_build();
+  for (AlterContext *one : contexts) {
+    if (status.ok() && one->altered.moves && ah::MoveOfOutgrown::is_running())
+      ah::MoveOfOutgrown::note_moved();
+    one->end_build();
+    one->family = nullptr;  // even if the write failed it may be on disk: opening reconciles
+  }
   if (status.ok()) status = atoll::plugin::after_ddl();
   return status.ok() ? false : fail_alter(table, status, "storing the altered definition");
 }

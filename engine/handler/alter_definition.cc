@@ -7,6 +7,8 @@
 
 #include "codec/column_access.h"
 #include "handler/field_map.h"
+#include "handler/outgrown.h"
+#include "handler/table_options.h"
 
 namespace atoll::handler {
 namespace {
@@ -96,6 +98,12 @@ void rekey(const TABLE *altered, AlteredDefinition *out) {
   for (const catalog::IndexDef &index : out->def.indexes) out->added_indexes.push_back(index.name);
 }
 
+// `family_id` and all else that belongs to it is filled in when the family is there.
+Status move(const TABLE *altered, AlteredDefinition *out) {
+  out->moves = true;
+  return compression_of(altered->s->option_struct, &out->def.compression, &out->def.compression_explicit);
+}
+
 }  // namespace
 
 void define_indexes(const TABLE *table, catalog::TableDef *def) {
@@ -122,6 +130,17 @@ bool changes_primary_key(std::string_view name_before, const TABLE *altered, con
   return name_of(altered->key_info[primary]) != expected;
 }
 
+bool rewrites_rows(const catalog::TableDef &stored, const TABLE *altered, const Alter_inplace_info *info) {
+  if (MoveOfOutgrown::is_running()) return MoveOfOutgrown::concerns(stored);
+  if ((info->handler_flags & ALTER_RECREATE_TABLE) != 0) return true;
+  if ((info->handler_flags & ALTER_CHANGE_CREATE_OPTION) == 0) return false;
+  lsm::Compression compression;
+  bool is_explicit = false;
+  const Status status = compression_of(altered->s->option_struct, &compression, &is_explicit);
+  return !status.ok() || is_explicit != stored.compression_explicit ||
+         (is_explicit && compression != stored.compression);
+}
+
 std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info) {
   std::vector<const Field *> fields;
   List_iterator_fast<Create_field> definitions(info->alter_info->create_list);
@@ -138,7 +157,7 @@ Status alter_definition(const catalog::TableDef &stored, const Layout &before, c
     rekey(altered, out);
   else
     alter_indexes(info, out);
-  return Status::Ok();
+  return rewrites_rows(stored, altered, info) ? move(altered, out) : Status::Ok();
 }
 
 }  // namespace atoll::handler

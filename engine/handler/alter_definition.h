@@ -27,12 +27,18 @@ struct AlteredDefinition {
   // The primary key changes: all indexes are added, and this is the ordinal of the claims (online_rekey.h).
   bool rekeyed = false;
   uint16_t claims_ordinal = 0;
+  bool moves = false;  // rewrites_rows()
 };
 
 // `stored`: what the catalog has, which `before` was made from. `altered` holds in record[0] the defaults
 // that the statement has found. Errors: kInvalid (the two tables do not belong together).
 Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
                         const Alter_inplace_info *info, AlteredDefinition *out);
+
+// Does the ALTER write all rows anew, under the keys they have and in a family of their own? FORCE does, and
+// another compression; of one that moves outgrown tables (outgrown.h), only those. `stored`: as in
+// alter_definition().
+bool rewrites_rows(const catalog::TableDef &stored, const TABLE *altered, const Alter_inplace_info *info);
 
 // Gives the table the indexes of `table`, the primary one first, under ordinals that no other index had.
 void define_indexes(const TABLE *table, catalog::TableDef *def);

@@ -1,7 +1,7 @@
 // ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
-//   in place  indexes are built from the rows, or all of the table under another primary key or none.
-//             Others may write meanwhile (online_build.h)
+//   in place  indexes are built from the rows, or all of the table: under another primary key, under none, or
+//             under the same one in another column family. Others may write meanwhile (online_build.h)
 //   copy      the server makes a new table and fills it (bulk_copy.h)
 #include "handler/ha_atoll.h"
 
@@ -10,6 +10,7 @@
 #include "handler/alter_definition.h"
 #include "handler/field_map.h"
 #include "handler/large_rows.h"
+#include "handler/table_options.h"
 
 namespace ah = atoll::handler;
 namespace catalog = atoll::catalog;
@@ -66,6 +67,7 @@ class Refusal {
   // nullptr: it can. Texts of the server where it has one.
   const char *reason(const catalog::TableDef &def) {
     if (const char *options = refuse_options()) return options;
+    if (const char *rewrite = refuse_rewrite(def)) return rewrite;
     if (const char *rest = refuse_flags()) return rest;
     if (const char *primary = refuse_primary_key(def)) return primary;
     for (uint i = 0; i < info_->index_add_count; i++)
@@ -79,16 +81,30 @@ class Refusal {
   }
 
  private:
-  // A comment and the character set of columns to come are kept in the definition; anything else about
-  // storage means a rebuild.
+  // A comment, the character set of columns to come and the engine's own options are kept in the definition;
+  // anything else about storage means a copy.
   const char *refuse_options() {
     if ((flags_ & ALTER_CHANGE_CREATE_OPTION) == 0) return nullptr;
     flags_ &= ~ALTER_CHANGE_CREATE_OPTION;
     constexpr ulong kNotStored =
         HA_CREATE_USED_COMMENT | HA_CREATE_USED_CHARSET | HA_CREATE_USED_DEFAULT_CHARSET;
-    const bool same_storage = (info_->create_info->used_fields & ~kNotStored) == 0 &&
-                              info_->create_info->option_list == table_->s->option_list;
+    const bool same_storage = (info_->create_info->used_fields & ~kNotStored) == 0;
     return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
+  }
+
+  // Rows that are written anew are those that are there.
+  const char *refuse_rewrite(const catalog::TableDef &def) {
+    flags_ &= ~ALTER_RECREATE_TABLE;
+    if (!ah::rewrites_rows(def, altered_, info_)) return nullptr;
+    atoll::lsm::Compression compression;
+    bool is_explicit = false;
+    if (!ah::compression_of(altered_->s->option_struct, &compression, &is_explicit).ok())
+      return "the options of the table do not fit together";  // a copy says how
+    if (has_long_unique(table_)) return "a table with a UNIQUE key of unlimited length is written anew";
+    if ((flags_ & ~kDefinitionOnly) != 0 || !same_records(table_, altered_))
+      return "the table is written anew, and columns or indexes change";
+    if (table_->s->table_type == TABLE_TYPE_SEQUENCE) return "a sequence is written anew";
+    return nullptr;
   }
 
   const char *refuse_flags() const {
@@ -101,7 +117,6 @@ class Refusal {
     if (rest & ALTER_ADD_CHECK_CONSTRAINT) return "the rows must be checked against a new constraint";
     if (rest & (ALTER_ADD_STORED_GENERATED_COLUMN | ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL))
       return "the values of a generated column must be computed";
-    if (rest & ALTER_RECREATE_TABLE) return "FORCE asks for a copy";
     return "ATOLL needs a copy of the table for this change";
   }
 
@@ -195,6 +210,7 @@ enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *alte
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
   const bool rekeys = ah::changes_primary_key(primary_name(table), altered, info);
+  if (!rekeys && ah::rewrites_rows(layout_->def(), altered, info)) return HA_ALTER_INPLACE_COPY_NO_LOCK;
   if ((info->handler_flags & kAddIndex) == 0 && !rekeys) return HA_ALTER_INPLACE_INSTANT;
   uint64_t pieces = 0;
   if (rekeys && (!ah::count_row_pieces(*layout_, 1, &pieces).ok() || pieces != 0)) {

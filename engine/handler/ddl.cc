@@ -330,6 +330,7 @@ void fill_ddl_callbacks(handlerton *hton) {
   hton->drop_table = drop_table;
   hton->drop_database = drop_database;
   hton->show_status = show_status;
+  hton->pre_shutdown = atoll::plugin::stop_moves;
   hton->table_options = table_options();
 }
 

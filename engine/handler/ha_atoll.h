@@ -182,6 +182,7 @@ class ha_atoll final : public handler {
   int read_from(const Seek &seek, uchar *record);
   int read_below_range(uchar *record);
   int begin_reading();
+  void choose_layout();
   bool is_newer_than_snapshot(uint64_t readable_from);
   int step(uchar *record, bool forward);
   void stand_at(const std::string &key);
@@ -282,6 +283,7 @@ class ha_atoll final : public handler {
   void show_copy_duplicate(atoll::handler::BulkCopy *bulk);
 
   // definitions
+  Status note_new_indexes(inplace_alter_handler_ctx *alter);
   Status begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered);
   bool end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered, bool ignore);
   Status load_layout(const char *name);
@@ -305,6 +307,7 @@ class ha_atoll final : public handler {
 
   atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
   std::shared_ptr<const Layout> layout_;
+  std::shared_ptr<const Layout> newest_layout_;  // while layout_ is its former(), for one statement
   atoll::handler::Session *session_ = nullptr;
 
   // statement

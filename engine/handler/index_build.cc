@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
 #include "handler/large_rows.h"
 #include "plugin/instance.h"
 #include "plugin/sysvars.h"
@@ -15,9 +16,13 @@ constexpr uint64_t kSortBytesMin = 1 << 20;
 
 }  // namespace
 
-IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vector<size_t> indexes,
-                       TABLE *altered, const rocksdb::Snapshot *snapshot, const RekeySource *rekey)
+bool is_build_unwanted(const THD *thd) { return is_statement_killed(thd) || is_interrupted(); }
+
+IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> source, std::shared_ptr<const Layout> layout,
+                       std::vector<size_t> indexes, TABLE *altered, const rocksdb::Snapshot *snapshot,
+                       const RekeySource *rekey)
     : thd_(thd),
+      source_(std::move(source)),
       layout_ptr_(std::move(layout)),
       layout_(*layout_ptr_),
       altered_(altered),
@@ -27,9 +32,15 @@ IndexBuild::IndexBuild(THD *thd, std::shared_ptr<const Layout> layout, std::vect
       indexes_(std::move(indexes)),
       sources_(layout_, altered, indexes_) {}
 
-// Numbers are given in the order of the scan, which is that of the old keys.
+// Numbers are given in the order of the scan, which is that of the old keys, and rows that move keep their
+// order.
 void IndexBuild::open_row_streams() {
-  if (layout_.hidden_primary()) {
+  if (moves()) {
+    const bool numbered = layout_.hidden_primary();
+    rows_stream_ =
+        load_->add_stream(true, nullptr, numbered ? lsm::StreamKind::kKnown : lsm::StreamKind::kSought);
+    pieces_stream_ = load_->add_stream(true, nullptr, lsm::StreamKind::kKnown);
+  } else if (layout_.hidden_primary()) {
     rows_stream_ = load_->add_stream(true, nullptr, lsm::StreamKind::kKnown);
     claims_stream_ = load_->add_stream(true, nullptr, lsm::StreamKind::kSought);
   } else {
@@ -40,7 +51,7 @@ void IndexBuild::open_row_streams() {
 
 void IndexBuild::open_streams() {
   const size_t adders = encoders_.size();
-  if (rekey_ != nullptr) open_row_streams();
+  if (writes_rows()) open_row_streams();
   for (const size_t i : indexes_) {
     if (is_primary(i)) {
       streams_.push_back(rows_stream_);
@@ -66,11 +77,33 @@ Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::str
   return load_->add(claims_stream_, rekey_->claim_to_number(old_key), number);
 }
 
+// A server may have another order of a collation than the one that made the keys: then they would have to be
+// made anew, and so the rows sorted again.
+Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
+  std::string &key = encoder->primary_key;
+  if (layout_.hidden_primary())
+    key = layout_.moved_key(old_key);
+  else
+    layout_.primary_key(record, 0, &key);
+  if (std::string_view(key).substr(codec::kKeyPrefixLength) != old_key.substr(codec::kKeyPrefixLength))
+    return Status(Code::kInvalid, "the key of a row is not what this server makes of it; use ALGORITHM=COPY");
+  if (!CutRow::is_needed(layout_.row(), record)) {
+    encoder->entry_value.clear();
+    layout_.row().pack(record, &encoder->entry_value);
+    return load_->add(rows_stream_, key, encoder->entry_value);
+  }
+  const CutRow row(layout_.row(), record);
+  ATOLL_RETURN_IF_ERROR(load_->add(rows_stream_, key, codec::encode(row.reference())));
+  return row.each_piece(key, [this](std::string_view piece_key, std::string_view piece) {
+    return load_->add(pieces_stream_, piece_key, piece);
+  });
+}
+
 Status IndexBuild::add_stored(Encoder *encoder, std::string_view key, std::string_view stored) {
   if (!codec::is_large_row(stored)) return add_row(encoder, key, stored);
   std::lock_guard<std::mutex> guard(large_row_mutex_);
   std::string_view row;
-  ATOLL_RETURN_IF_ERROR(whole_row_at(layout_, snapshot_, key, stored, &large_row_, &row));
+  ATOLL_RETURN_IF_ERROR(whole_row_at(*source_, snapshot_, key, stored, &large_row_, &row));
   return add_row(encoder, key, row);
 }
 
@@ -80,6 +113,7 @@ Status IndexBuild::add_row(Encoder *encoder, std::string_view key, std::string_v
   ATOLL_RETURN_IF_ERROR(sources_.compute());
   encoder->primary_key.assign(key);
   if (rekey_ != nullptr) ATOLL_RETURN_IF_ERROR(add_rekeyed(encoder, record, key));
+  if (moves()) ATOLL_RETURN_IF_ERROR(add_moved(encoder, record, key));
   for (size_t i = 0; i < indexes_.size(); i++) {
     if (is_primary(indexes_[i])) continue;
     bool has_null = false;
@@ -91,17 +125,16 @@ Status IndexBuild::add_row(Encoder *encoder, std::string_view key, std::string_v
 }
 
 ParallelScan::Request IndexBuild::all_rows() const {
-  const IndexLayout &primary = layout_.primary_index();
   ParallelScan::Request request;
-  request.db = database_->db(layout_.family()->side());
-  request.family = layout_.family();
+  request.db = database_->db(source_->family()->side());
+  request.family = source_->family();
   request.snapshot = snapshot_;
-  request.begin = rekey_ != nullptr ? rekey_->rows_start : primary.start;
-  request.end = rekey_ != nullptr ? rekey_->rows_end : primary.end;
+  request.begin = source_->primary_index().start;
+  request.end = source_->primary_index().end;
   const uint64_t sorts_max = plugin::sort_memory_bytes() / kSortBytesMin;
   request.threads =
       std::clamp<size_t>(sorts_max / std::max<size_t>(1, indexes_.size()), 1, plugin::scan_threads(thd_));
-  request.splits = database_->split(layout_.family(), request.begin, request.end, request.threads * 8);
+  request.splits = database_->split(source_->family(), request.begin, request.end, request.threads * 8);
   request.row = &layout_.row();
   return request;
 }
@@ -109,7 +142,7 @@ ParallelScan::Request IndexBuild::all_rows() const {
 Status IndexBuild::scan_by_threads(ParallelScan *rows) {
   for (bool end = false; !end;) {
     ATOLL_RETURN_IF_ERROR(rows->wait(&end));
-    if (!end && is_statement_killed(thd_)) return Status(Code::kInterrupted, "");
+    if (!end && is_build_unwanted(thd_)) return Status(Code::kInterrupted, "");
   }
   return Status::Ok();
 }
@@ -120,14 +153,14 @@ Status IndexBuild::scan_here(ParallelScan *rows) {
     bool end = false, waiting = false;
     ATOLL_RETURN_IF_ERROR(rows->next(&key, &row, &end, &waiting));
     if (end) return Status::Ok();
-    if ((waiting || (count & 0xFFF) == 0) && is_statement_killed(thd_)) return Status(Code::kInterrupted, "");
+    if ((waiting || (count & 0xFFF) == 0) && is_build_unwanted(thd_)) return Status(Code::kInterrupted, "");
     if (!waiting) ATOLL_RETURN_IF_ERROR(add_stored(encoders_.data(), key, row));
   }
 }
 
 Status IndexBuild::scan() {
   ParallelScan::Request request = all_rows();
-  const bool by_threads = !sources_.has_virtual() && rekey_ == nullptr;
+  const bool by_threads = !sources_.has_virtual() && !writes_rows();
   if (by_threads)
     request.take = [this](size_t thread, std::string_view key, std::string_view stored) {
       return add_stored(&encoders_[thread], key, stored);
@@ -148,7 +181,7 @@ Status IndexBuild::run() {
   Status status = scan();
   if (status.ok()) {
     THD *thd = thd_;
-    status = load_->finish([thd](double) { return !is_statement_killed(thd); });
+    status = load_->finish([thd](double) { return !is_build_unwanted(thd); });
   }
   if (status.code() == Code::kDuplicate) show_duplicate();
   return status;

@@ -284,12 +284,12 @@ bool ha_atoll::is_newer_than_snapshot(uint64_t readable_from) {
 
 // Before each scan and search. A table made, copied or truncated since the transaction took its snapshot
 // lacks what the snapshot would show. That is refused to reads with locks too, as InnoDB does: the
-// transaction would change rows that its plain reads do not see. A new row needs no reading.
+// transaction would change rows that its plain reads do not see. A new row needs no reading. Of a table that
+// moved by itself plain reads have what the snapshot shows (choose_layout()).
 int ha_atoll::begin_reading() {
   if (!locking()) session_->open_read_view();
-  return !is_sequence() && is_newer_than_snapshot(layout_->def().readable_from.number)
-             ? HA_ERR_TABLE_DEF_CHANGED
-             : 0;
+  if (is_sequence() || !is_newer_than_snapshot(layout_->def().readable_from.number)) return 0;
+  return locking() && layout_->former() ? 0 : HA_ERR_TABLE_DEF_CHANGED;
 }
 
 int ha_atoll::read_from(const Seek &seek, uchar *record) {

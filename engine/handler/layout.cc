@@ -79,6 +79,7 @@ Status Layout::build(const TABLE *table, catalog::TablePtr def, lsm::Family *fam
   layout->row_ = std::move(row);
   ATOLL_RETURN_IF_ERROR(layout->build_indexes(table));
   layout->set_starts(d.prefix);
+  layout->build_former();
   *out = std::move(layout);
   return Status::Ok();
 }
@@ -154,7 +155,24 @@ std::shared_ptr<const Layout> Layout::moved(catalog::TablePtr def, lsm::Family *
   copy->def_ = std::move(def);
   copy->family_ = family;
   copy->set_starts(copy->def_->prefix);
+  copy->former_.reset();
   return copy;
+}
+
+std::string Layout::moved_key(std::string_view key) const {
+  std::string moved = primary_index().start.substr(0, codec::kKeyPrefixLength);
+  return moved.append(key.substr(codec::kKeyPrefixLength));
+}
+
+void Layout::build_former() {
+  const catalog::FormerPlace &place = def_->former_place;
+  if (place.family == nullptr) return;
+  auto def = std::make_shared<catalog::TableDef>(*def_);
+  def->family_id = place.family->id();
+  def->prefix = place.prefix;
+  def->own_family = false;
+  def->readable_from.number = place.readable_from;
+  former_ = moved(std::move(def), place.family);
 }
 
 // Walks the parts one by one: a nullable part starts with its marker, 0x00 for NULL (inverted if descending).

@@ -70,6 +70,12 @@ class Layout {
 
   // The same table in another family or under another prefix.
   std::shared_ptr<const Layout> moved(catalog::TablePtr def, lsm::Family *family) const;
+  // The key that this layout has for what stands under `key` in the same table elsewhere.
+  std::string moved_key(std::string_view key) const;
+
+  // Where the table was until it moved by itself: for snapshots that are older than the move. nullptr: it did
+  // not move since the server started, or nothing is left there.
+  const std::shared_ptr<const Layout> &former() const { return former_; }
 
   // Column layout as the catalog keeps it, for CREATE and instant ALTER.
   static std::vector<codec::PastColumn> past_columns(const codec::RowCodec &row);
@@ -80,9 +86,11 @@ class Layout {
   void build_hidden_primary();
 
   void set_starts(uint32_t prefix);
+  void build_former();
 
   catalog::TablePtr def_;
   lsm::Family *family_ = nullptr;
+  std::shared_ptr<const Layout> former_;
   std::shared_ptr<const codec::RowCodec> row_;
   std::vector<int> stored_;
   std::vector<IndexLayout> indexes_;

@@ -99,6 +99,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
     write_locked_ = false;
     online_build_.reset();
     lock_ = ah::RowLock::kNone;
+    if (newest_layout_) layout_ = std::move(newest_layout_);
     if (session_->open_tables > 0 && --session_->open_tables == 0 && session_->has_transaction() &&
         !session_->snapshot_is_shared_by_statements())
       session_->end_read_view();
@@ -112,6 +113,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
   if (write_locked_) online_build_ = share_->online_build();
   session_->open_tables++;
   session_->enter_statement();
+  choose_layout();
   return 0;
 }
 
@@ -125,7 +127,21 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
     online_build_ = share_->online_build();
   }
   session_->enter_statement();
+  choose_layout();
   return 0;
+}
+
+// Where the statement finds the table: a snapshot that is older than its move, where it was. What the
+// transaction changes stands where the table is now, so from then on plain reads at that snapshot are refused
+// (begin_reading()).
+void ha_atoll::choose_layout() {
+  if (newest_layout_) layout_ = std::move(newest_layout_);
+  const uint32_t table_id = layout_->def().id;
+  if (!layout_->former() || !is_newer_than_snapshot(layout_->def().readable_from.number)) return;
+  if (write_locked_) session_->note_change_of_moved(table_id);
+  if (locking() || session_->has_changed_moved(table_id)) return;
+  newest_layout_ = std::move(layout_);
+  layout_ = newest_layout_->former();
 }
 
 // HANDLER ... OPEN keeps the table open between statements, without locks: each READ is a consistent read.
@@ -139,6 +155,7 @@ void ha_atoll::init_table_handle_for_HANDLER() {
   session_->enter_statement();
   lock_ = ah::RowLock::kNone;
   write_locked_ = false;
+  choose_layout();
 }
 
 int ha_atoll::check_writable() {

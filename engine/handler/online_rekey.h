@@ -1,6 +1,5 @@
-// The whole table under other row keys, built while others write: rows and the entries of all indexes, whose
-// keys end with the row's. Here is what its two kinds share: another primary key (online_claims.h), and
-// numbers instead of one (online_numbers.h).
+// The whole table under other row keys, built while others write (online_rebuild.h). Here is what its two
+// kinds share: another primary key (online_claims.h), and numbers instead of one (online_numbers.h).
 //
 // Writers know the old keys only. So beside the new rows there is an index of *claims*, which say whose a new
 // key is; it is thrown away at the end.
@@ -12,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "handler/online_build.h"
+#include "handler/online_rebuild.h"
 
 namespace atoll::handler {
 
-// Where such an ALTER takes the rows from, and where it keeps the claims.
+// The keys of the rows before such an ALTER, and where it keeps the claims.
 struct RekeySource {
   std::string rows_start, rows_end;  // keys of the rows in the old order
   std::string claims_start;          // every claim begins so
@@ -27,21 +26,12 @@ struct RekeySource {
   std::string claim_to_number(std::string_view old_key) const;
 };
 
-class OnlineRekey : public OnlineBuild {
+class OnlineRekey : public OnlineRebuild {
  public:
-  // The altered table has the columns of the former one, in the same records. For the rest see OnlineBuild.
   OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, std::vector<size_t> indexes,
               TABLE *altered);
 
-  // A row in pieces would have to be logged and moved with them.
-  bool needs_whole_rows() const override { return true; }
-
  protected:
-  // Adds to `batch` what makes `wanted` the row under `key`, with its entries. Empty: there is to be none.
-  // write_entries() writes it.
-  Status settle(const std::string &key, std::string_view wanted, rocksdb::WriteBatch *batch);
-  Status get(const std::string &key, std::string *value) const;  // empty: there is none
-
   const RekeySource source_;
 };
 

@@ -164,6 +164,7 @@ int ha_atoll::close() {
   close_cursor();
   parallel_.reset();
   bulk_.reset();
+  newest_layout_.reset();
   layout_.reset();
   return 0;
 }
@@ -222,6 +223,7 @@ int ha_atoll::extra(ha_extra_function operation) {
 handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   auto *copy = static_cast<ha_atoll *>(::handler::clone(name, mem_root));
   if (copy != nullptr) {
+    copy->layout_ = layout_;
     copy->lock_ = lock_;
     copy->session_ = session_;
     copy->write_locked_ = write_locked_;

@@ -179,6 +179,7 @@ void Session::reset() {
   two_phase_.end();
   auto_increments_.clear();
   online_builds_.clear();
+  changed_moved_.clear();
 }
 
 void Session::spoil_online_builds(const char *reason) {

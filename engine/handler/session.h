@@ -76,6 +76,10 @@ class Session {
   // The transaction has told the build of a change: it must hear if the two do not end together.
   void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
 
+  // The transaction may have changed a table that moved by itself after the transaction's snapshot.
+  void note_change_of_moved(uint32_t table_id) { changed_moved_.insert(table_id); }
+  bool has_changed_moved(uint32_t table_id) const { return changed_moved_.contains(table_id); }
+
   // Of the statement: its partitions' copies share it.
   std::shared_ptr<lsm::SortBudget> sort_budget();
 
@@ -109,6 +113,7 @@ class Session {
   lsm::CommitMark mark_;
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<OnlineBuild>> online_builds_;
+  std::set<uint32_t> changed_moved_;  // ids of tables
 };
 
 }  // namespace atoll::handler

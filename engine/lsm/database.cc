@@ -194,6 +194,14 @@ void DatabaseImpl::reconcile_families(const std::function<bool(uint32_t id)> &is
 
 // Through the base database: TransactionDB refuses range deletions, as its locks do not cover them; the
 // caller's catalog change is what makes the range unreachable.
+uint64_t DatabaseImpl::oldest_snapshot() {
+  uint64_t count = 0, oldest = 0;
+  rocksdb::DB *main = base(Side::kMain);
+  if (!main->GetIntProperty(rocksdb::DB::Properties::kNumSnapshots, &count) || count == 0) return UINT64_MAX;
+  (void)main->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest);
+  return oldest;
+}
+
 Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::string_view end) {
   if (begin >= end) return Status::Ok();
   const rocksdb::Slice from(begin.data(), begin.size());

@@ -143,6 +143,9 @@ class Database {
   // Families the catalog does not know (crash between family and catalog row): drop them.
   virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
 
+  // The sequence number of the oldest snapshot of main that is held; UINT64_MAX: none is.
+  virtual uint64_t oldest_snapshot() = 0;
+
   // Removes [begin, end) by one range tombstone; the space is reclaimed in the background.
   virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
 
@@ -167,6 +170,12 @@ class Database {
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
   // As estimate(), from sizes alone: small ranges are not counted.
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
+  // What the whole family takes in files and in memory. Exact; costs nothing.
+  virtual uint64_t total_bytes(Family *family) = 0;
+  // Whether [begin, end) takes more than `bytes_max`, in files and in memory. When sizes say so, as much is
+  // read to check them: for a memtable RocksDB counts entries at the average size of all.
+  virtual bool takes_more_than(Family *family, std::string_view begin, std::string_view end,
+                               uint64_t bytes_max) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.
   virtual std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                          size_t pieces) = 0;

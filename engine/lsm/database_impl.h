@@ -35,6 +35,7 @@ class DatabaseImpl final : public Database {
   void drop_family(uint32_t id) override;
   void reconcile_families(const std::function<bool(uint32_t id)> &is_known) override;
 
+  uint64_t oldest_snapshot() override;
   Status delete_range(Family *family, std::string_view begin, std::string_view end) override;
   using Database::bulk_load;
   std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
@@ -48,6 +49,9 @@ class DatabaseImpl final : public Database {
 
   RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) override;
   RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) override;
+  uint64_t total_bytes(Family *family) override;
+  bool takes_more_than(Family *family, std::string_view begin, std::string_view end,
+                       uint64_t bytes_max) override;
   std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                  size_t pieces) override;
 

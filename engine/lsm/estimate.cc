@@ -220,6 +220,31 @@ RangeEstimate DatabaseImpl::sizes(Family *family, std::string_view begin, std::s
   return result;
 }
 
+uint64_t DatabaseImpl::total_bytes(Family *family) {
+  uint64_t total = 0;
+  for (const std::string &property :
+       {rocksdb::DB::Properties::kLiveSstFilesSize, rocksdb::DB::Properties::kCurSizeAllMemTables}) {
+    uint64_t bytes = 0;
+    if (base(family->side())->GetIntProperty(family->handle(), property, &bytes)) total += bytes;
+  }
+  return total;
+}
+
+bool DatabaseImpl::takes_more_than(Family *family, std::string_view begin, std::string_view end,
+                                   uint64_t bytes_max) {
+  rocksdb::DB *const database = base(family->side());
+  if (begin >= end || sum_of(gap_bytes(database, family, begin, end, {})) <= bytes_max) return false;
+  const Slice upper = slice(end);
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &upper;
+  options.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> rows(database->NewIterator(options, family->handle()));
+  uint64_t bytes = 0;
+  for (rows->Seek(slice(begin)); rows->Valid() && bytes <= bytes_max; rows->Next())
+    bytes += rows->key().size() + rows->value().size();
+  return bytes > bytes_max;
+}
+
 // Counts exactly when that needs no I/O. False: too many, or not in memory.
 bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *entries) {
   rocksdb::ReadOptions options;

@@ -60,6 +60,19 @@ TEST_F(EstimateTest, small_ranges_in_memory_are_exact) {
   EXPECT_EQ(between(1000, 1001).entries, 1u);
 }
 
+TEST_F(EstimateTest, small_rows_beside_large_ones_in_memory_are_not_taken_for_large) {
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 1), "small"));
+  const std::string large(100000, 'l');
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 2), large));
+  const auto takes_more = [this](char index, uint64_t bytes_max) {
+    return database_->takes_more_than(family_, test_key(0, index), test_key(100, index), bytes_max);
+  };
+  EXPECT_GT(database_->sizes(family_, test_key(0, 1), test_key(100, 1)).bytes, 100000u);  // RocksDB's average
+  EXPECT_FALSE(takes_more(1, 100000));
+  EXPECT_TRUE(takes_more(2, 1000000));
+  EXPECT_GT(database_->total_bytes(family_), 100 * large.size());
+}
+
 TEST_F(EstimateTest, pieces_of_a_split_are_ordered_inside_and_about_even) {
   load(300000, 1);
   load(300000, 2);

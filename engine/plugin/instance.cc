@@ -32,6 +32,7 @@
 #include "plugin/log.h"
 #include "plugin/side_files.h"
 #include "plugin/sysvars.h"
+#include "plugin/table_mover.h"
 
 // In the server (sql/sql_show.cc) but in none of its headers.
 void ignore_db_dirs_append(const char *directory);
@@ -59,6 +60,7 @@ struct State {
   std::unique_ptr<Instance> owned;
   std::unique_ptr<SideFiles> side_files;
   std::unique_ptr<Background> background, heap;
+  std::unique_ptr<TableMover> mover;
   std::atomic<bool> stopping{false};  // ends what the background thread is doing
   uint64_t synced_position = 0;       // of the log; background thread only
   std::atomic<Instance *> running{nullptr};
@@ -385,11 +387,13 @@ Status start_instance(handlerton *hton) {
   state.background = std::make_unique<Background>(&tick);
   state.heap = std::make_unique<Background>([](uint64_t) { return_free_memory(); },
                                             std::chrono::milliseconds(kHeapLookMs));
+  state.mover = std::make_unique<TableMover>();
   return status;
 }
 
 void stop_instance() {
   state.stopping = true;
+  stop_moves();
   // Now, because the background thread may wait for what a flush holds up.
   if (state.owned) atoll_store_stop_waiting(state.owned->store);
   state.heap.reset();
@@ -408,6 +412,8 @@ void stop_instance() {
   state.opener.reset();
   set_reason(Status(Code::kUnavailable, "the engine has been stopped"));
 }
+
+void stop_moves() { state.mover.reset(); }
 
 void finish_ddl_recovery(bool with_log) {
   if (!state.owned || is_read_only() || !bridge::ok(atoll_store_may_write(state.owned->store))) return;

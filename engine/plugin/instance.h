@@ -48,6 +48,10 @@ Status start_instance(handlerton *hton);
 // Flushes, publishes (bounded wait), closes. Called from plugin deinit.
 void stop_instance();
 
+// Ends the background's own statements (plugin/table_mover.h), and waits for them. Called before the server
+// ends the connections; free when called again.
+void stop_moves();
+
 // No statement runs yet: files and catalog are made to agree (plugin/ddl_recovery.h). Called by the
 // handlerton when the server has gone through its DDL log, `with_log`, and wherever the engine opens later
 // than that: then files may be of before a change that the log would have finished.

@@ -17,6 +17,7 @@
 #include "plugin/key_owners.h"
 #include "plugin/status.h"
 #include "plugin/sysvars.h"
+#include "plugin/table_mover.h"
 
 namespace atoll::plugin {
 namespace {
@@ -82,7 +83,8 @@ void add_transactions(const Instance &running, Numbers *out) {
                                          {"lock_wait_us", locks->wait_us()},
                                          {"lock_waits_current", waiting.count},
                                          {"lock_wait_longest_ms", waiting.longest_ms},
-                                         {"tables", running.catalog->list("").size()}});
+                                         {"tables", running.catalog->list("").size()},
+                                         {"tables_moved", TableMover::moved()}});
 }
 
 void add_work(enum_var_type scope, THD *thd, Numbers *out) {

@@ -31,7 +31,7 @@ TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compre
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 unsigned long long cache_size_value, backlog_max_value, block_cache_size_value, lag_max_bytes_value,
-    transaction_memory_value;
+    transaction_memory_value, shared_table_max_value;
 unsigned long durability_value, compression_value;
 unsigned int lag_max_ms_value, lag_wait_timeout_value, request_timeout_value, flush_log_value,
     compression_level_value;
@@ -201,6 +201,11 @@ MYSQL_SYSVAR_ULONGLONG(
 MYSQL_SYSVAR_ENUM(compression, compression_value, PLUGIN_VAR_RQCMDARG,
                   "Compression of tables created without the COMPRESSION option: none, lz4, zstd or zlib",
                   nullptr, nullptr, static_cast<unsigned long>(lsm::Algorithm::kZstd), &compression_typelib);
+MYSQL_SYSVAR_ULONGLONG(
+    shared_table_max, shared_table_max_value, PLUGIN_VAR_RQCMDARG,
+    "Bytes that a table or partition may take in the column family that small tables share. One that becomes "
+    "larger moves to a family of its own, in the background, while it is used. 0: none moves",
+    nullptr, nullptr, 32 * kMiB, 0, 1024 * kGiB, 0);
 MYSQL_SYSVAR_UINT(compression_level, compression_level_value, PLUGIN_VAR_RQCMDARG,
                   "Level of atoll_compression: 1 to 22 for zstd, 1 to 9 for zlib; 0: the algorithm's default",
                   nullptr, nullptr, 0, 0, 22, 0);
@@ -247,6 +252,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(transaction_memory),
                                  MYSQL_SYSVAR(compression),
                                  MYSQL_SYSVAR(compression_level),
+                                 MYSQL_SYSVAR(shared_table_max),
                                  MYSQL_SYSVAR(lock_wait_timeout),
                                  MYSQL_SYSVAR(snapshot_isolation),
                                  MYSQL_SYSVAR(ignore_foreign_keys),
@@ -325,6 +331,7 @@ uint64_t sort_memory_bytes() {
   // Less makes many files; more than this saves nothing that was measured.
   return std::clamp<uint64_t>(transaction_memory_value, 16 * kMiB, 128 * kMiB);
 }
+uint64_t shared_table_bytes_max() { return shared_table_max_value; }
 uint8_t durability() { return static_cast<uint8_t>(durability_value); }
 uint32_t lag_ms_max() { return lag_max_ms_value; }
 uint64_t lag_bytes_max() { return lag_max_bytes_value; }

@@ -43,6 +43,8 @@ uint32_t lag_ms_max();
 uint64_t lag_bytes_max();
 uint32_t lag_wait_timeout_ms();
 uint32_t request_timeout_ms();
+// Of a table or partition, in the family that small tables share; 0: without limit.
+uint64_t shared_table_bytes_max();
 bool is_read_only();
 
 }  // namespace atoll::plugin

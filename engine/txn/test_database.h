@@ -82,6 +82,9 @@ class TestDatabase final : public lsm::Database {
   std::shared_mutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
+  uint64_t total_bytes(lsm::Family *) override { return 0; }
+  bool takes_more_than(lsm::Family *, std::string_view, std::string_view, uint64_t) override { return false; }
+  uint64_t oldest_snapshot() override { return UINT64_MAX; }
   std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
     return {};
   }

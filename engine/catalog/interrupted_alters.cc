@@ -1,0 +1,75 @@
+// Catalog::finish_interrupted_alters() and its parts.
+#include "catalog/catalog_impl.h"
+
+namespace atoll::catalog {
+
+Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *done) {
+  Status first_failure;
+  const auto note = [&](const Status &status) {
+    if (first_failure.ok()) first_failure = status;
+  };
+  // What has its name again is dropped by nobody.
+  for (const TablePtr &table : tables_aside(""))
+    if (is_nameless(*table)) note(finish_alter(*table, fate, done));
+  // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was kept.
+  for (const TablePtr &table : tables_aside(""))
+    if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
+      note(drop_aside(*table, done));
+  return first_failure;
+}
+
+std::vector<TablePtr> Catalog::tables_aside(std::string_view database) const {
+  std::vector<TablePtr> tables = list(database);
+  std::erase_if(tables, [](const TablePtr &table) { return !is_internal(table->name); });
+  return tables;
+}
+
+// Whether the table was called something else that nothing in the catalog is called now.
+bool Catalog::is_nameless(const TableDef &table) const {
+  const std::string &former = table.former_name;
+  return !former.empty() && !is_internal(former) && !find(table.database, former);
+}
+
+Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done) {
+  const TablePtr now = find(table.id);
+  if (!now || now->name != table.name) return Status::Ok();  // a partition has gone with its whole
+  if (is_partition(table.name) && find(table.database, whole_table(table.name)))
+    return Status::Ok();  // or will
+  if (find(table.database, whole_table(table.former_name))) return put_back(table, done);
+  switch (fate(table)) {
+    case Fate::kPutBack:
+      return put_back(table, done);
+    case Fate::kKeep:
+      return keep(table, done);
+    case Fate::kDrop:
+      return drop_aside(table, done);
+  }
+  return Status::Ok();
+}
+
+// Under a name that neither this nor a later start touches.
+Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
+  if (!table.name.starts_with("#sql-")) return Status::Ok();
+  const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());
+  done->kept.push_back(name_key(table.database, name));
+  return rename_aside(table, name);
+}
+
+Status Catalog::put_back(const TableDef &table, FinishedAlters *done) {
+  done->put_back.push_back(name_key(table.database, table.former_name));
+  return rename_aside(table, table.former_name);
+}
+
+// With its partitions; of a partition without its whole only that.
+Status Catalog::rename_aside(const TableDef &table, std::string_view name) {
+  return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
+                                  : rename_partitioned(table.database, table.name, table.database, name);
+}
+
+Status Catalog::drop_aside(const TableDef &table, FinishedAlters *done) {
+  done->dropped.push_back(name_key(table.database, table.name));
+  return is_partition(table.name) ? drop(table.database, table.name)
+                                  : drop_partitioned(table.database, table.name);
+}
+
+}  // namespace atoll::catalog
