@@ -117,6 +117,35 @@ fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     }
 }
 
+/// A publish that waits for the bucket is still a lag.
+#[test]
+fn the_publish_lag_is_zero_only_when_the_newest_root_says_all() {
+    let (bucket, faults) = faulty_bucket();
+    let dir = scratch();
+    let mut model = Model::default();
+    let mut db = fresh(&bucket, dir.path(), Durability::Local);
+    db.store.publish(WAIT).unwrap();
+    faults.outage(true);
+    let before = db.store.shared().published_slot();
+    db.commit(&mut model, 0b11, 1, 10);
+    db.flush(0, true);
+    let lag_ms = |db: &Db| db.store.stats().publish_lag_ms;
+    let until = Instant::now() + Duration::from_millis(300);
+    while Instant::now() < until {
+        assert_ne!(lag_ms(&db), 0, "although nothing is published");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(db.store.shared().published_slot(), before);
+    faults.heal();
+    let deadline = Instant::now() + WAIT;
+    while lag_ms(&db) > 0 {
+        assert!(Instant::now() < deadline, "the lag stays");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(db.store.shared().published_slot() > before);
+    crash(db);
+}
+
 /// Files given up while nothing else happens take their objects with them.
 #[test]
 fn an_idle_database_deletes_the_objects_of_removed_files() {

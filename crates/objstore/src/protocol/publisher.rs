@@ -52,7 +52,6 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// What one root will contain.
 struct Snapshot {
     ticket: u64,
-    dirty_since: Option<Instant>,
     manifest: u64,
     manifest_bytes: u64,
     ddl_seq: u64,
@@ -159,9 +158,12 @@ impl Publisher {
         };
         let outcome = self.publish(&snapshot).await;
         let shared = &self.shared;
-        if !matches!(outcome, Ok(Step::Published | Step::Done)) {
+        {
             let mut state = shared.state.lock();
-            state.dirty_since = [state.dirty_since, snapshot.dirty_since].into_iter().flatten().min();
+            if !matches!(outcome, Ok(Step::Published | Step::Done)) {
+                state.dirty_since = state.unpublished_since();
+            }
+            state.publishing_since = None;
         }
         match outcome {
             Ok(Step::Published) => shared.inbox.propose(shared.files.published(snapshot.files)),
@@ -183,9 +185,9 @@ impl Publisher {
         let manifest = state.current?;
         let manifest_bytes = *state.manifests.get(&manifest)?;
         let gate = self.gate(&mut state);
+        state.publishing_since = state.dirty_since.take();
         let snapshot = Snapshot {
             ticket: state.publish_asked,
-            dirty_since: state.dirty_since.take(),
             manifest,
             manifest_bytes,
             ddl_seq: shared.path.ddl_noted(),

@@ -120,8 +120,10 @@ pub(crate) struct State {
     pub(crate) ship_wanted: u64,
     /// Gate G2: WAL up to here must be in the bucket before the next root, see [`super::store::Store::note_drop`].
     pub(crate) drop_noted: u64,
-    /// Since when something is unpublished.
+    /// Since when something is unpublished that no snapshot of the publisher has.
     pub(crate) dirty_since: Option<Instant>,
+    /// The same for what the publisher is publishing.
+    pub(crate) publishing_since: Option<Instant>,
     pub(crate) closing: bool,
     /// Why this process may not write any more: another owner, or a background task that died.
     pub(crate) fenced: Option<StoreError>,
@@ -183,6 +185,7 @@ impl State {
             ship_wanted: 0,
             drop_noted: 0,
             dirty_since: None,
+            publishing_since: None,
             closing: false,
             fenced: None,
         }
@@ -195,6 +198,11 @@ impl State {
 
     pub(crate) fn set_dirty(&mut self) {
         self.dirty_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Since when something is unpublished. None: the newest root says all.
+    pub(crate) fn unpublished_since(&self) -> Option<Instant> {
+        [self.dirty_since, self.publishing_since].into_iter().flatten().min()
     }
 }
 
@@ -346,7 +354,7 @@ impl Shared {
 
     #[cfg(test)]
     pub(crate) fn is_dirty(&self) -> bool {
-        self.state.lock().dirty_since.is_some()
+        self.state.lock().unpublished_since().is_some()
     }
 
     pub(crate) fn published_slot(&self) -> u64 {

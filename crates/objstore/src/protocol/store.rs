@@ -332,9 +332,9 @@ impl Store {
         let (shared, path) = (&self.shared, &self.shared.path);
         let counters = shared.bucket.stats();
         let (files, files_bytes) = shared.files.totals();
-        let (dirty_since, fenced) = {
+        let (unpublished_since, fenced) = {
             let state = shared.state.lock();
-            (state.dirty_since, state.fenced.clone())
+            (state.unpublished_since(), state.fenced.clone())
         };
         StoreStats {
             epoch: shared.epoch,
@@ -354,7 +354,7 @@ impl Store {
             cache_corruptions: read(&counters.cache_corruptions),
             upload_backlog_files: read(&counters.upload_backlog_files),
             upload_backlog_bytes: read(&counters.upload_backlog_bytes),
-            publish_lag_ms: dirty_since.map_or(0, |since| since.elapsed().as_millis() as u64),
+            publish_lag_ms: unpublished_since.map_or(0, |since| since.elapsed().as_millis().max(1) as u64),
             wal_lag_ms: path.lag().as_millis() as u64,
             wal_lag_bytes: path.lag_bytes(),
             roots_published: read(&counters.roots_published),
