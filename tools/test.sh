@@ -24,7 +24,7 @@ part() {  # part NAME COMMAND...: false when it failed
   return "$status"
 }
 
-integration() { build/bin/python -m pytest -q tests; }
+integration() { build/bin/python -m pytest -q --durations=20 tests; }
 
 finish() {
   say "---- summary"
