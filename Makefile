@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -61,6 +61,9 @@ test-bucket: build    ## the windows of docs/internals/windows.md, each on real 
 
 test-crash: build     ## ROUNDS=1000 SEED=7: server and S3 server killed under checked transfers, sync and async; make test has 12 rounds
 	@ATOLL_CRASH_ROUNDS=$(or $(ROUNDS),1000) $(if $(SEED),ATOLL_CRASH_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/test_crash.py
+
+power-loss: build     ## LIVES=400 SEED=7: the power goes at each sync of a server's directory, unsynced bytes and names are lost or torn; make test has 24
+	@ATOLL_POWER_LIVES=$(or $(LIVES),400) $(if $(SEED),ATOLL_POWER_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/test_power_loss.py
 
 ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has 40
 	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/test_ddl_kill.py -s
