@@ -165,6 +165,35 @@ def test_a_bulk_load_that_waits_for_the_backlog(lab, how, rows):
     assert server.run("SHOW TABLES IN big") == [("t",)]
 
 
+def test_optimize_that_waits_for_the_backlog(lab):
+    """Its compaction cannot be told to return while it waits; a statement that is killed does not wait for it."""
+    proxy, server = start_tight(lab)
+    server.run("INSERT INTO big.t SELECT seq, REPEAT(SHA2(seq, 512), 10) FROM mysql.seq_1_to_20000")
+    drained(server)
+    proxy.down()
+
+    def optimizing() -> Statement:
+        statement = Statement(server, "OPTIMIZE TABLE t")
+        statement.start()
+        wait_until(lambda: server.counter("Atoll_upload_backlog_files") > 0, 60, "a file that waits")
+        time.sleep(3)
+        assert statement.is_alive(), statement.rows
+        return statement
+
+    statement = optimizing()
+    assert killed(server, statement) is None
+    assert statement.rows == (("big.t", "optimize", "status", "Operation failed"),)
+    assert count(server) == 20_000
+    server.run("DROP TABLE big.t", "CREATE TABLE big.t (id BIGINT PRIMARY KEY) ENGINE=ATOLL")
+    bring_back(proxy)
+    drained(server)
+    server.run("INSERT INTO big.t VALUES (1)", "OPTIMIZE TABLE big.t")
+    proxy.down()
+    shut_down(server)
+    bring_back(proxy)
+    assert count(server.start()) == 1
+
+
 @pytest.mark.parametrize("how", AWAY)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_reads_that_wait_for_the_bucket(lab, how, threads):

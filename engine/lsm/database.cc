@@ -161,6 +161,7 @@ Status DatabaseImpl::shut_down() {
 void DatabaseImpl::stop_threads() {
   if (idle_flush_) idle_flush_->stop();
   if (reclaim_) reclaim_->stop();
+  manual_compactions_.stop();
   if (families_) families_->stop();
 }
 
@@ -300,11 +301,19 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   options.max_subcompactions = static_cast<uint32_t>(parts_.threads);
-  const rocksdb::Slice from(begin.data(), begin.size());
-  const rocksdb::Slice to(end.data(), end.size());
-  return from_rocksdb(base(family->side())
-                          ->CompactRange(options, family->handle(), begin.empty() ? nullptr : &from,
-                                         end.empty() ? nullptr : &to));
+  auto *used = static_cast<FamilyImpl *>(family);
+  ++used->compactions;
+  auto work = [db = base(family->side()), used, options, from = std::string(begin),
+               to = std::string(end)](std::atomic<bool> *cancelled) mutable {
+    options.canceled = cancelled;
+    const rocksdb::Slice first(from);
+    const rocksdb::Slice last(to);
+    const rocksdb::Status status = db->CompactRange(options, used->handle(), from.empty() ? nullptr : &first,
+                                                    to.empty() ? nullptr : &last);
+    --used->compactions;
+    return status;
+  };
+  return manual_compactions_.run(std::move(work));
 }
 
 Status DatabaseImpl::background_error() { return errors_->last_error(); }

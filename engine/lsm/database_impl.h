@@ -14,6 +14,7 @@
 #include "lsm/families.h"
 #include "lsm/group_sync.h"
 #include "lsm/idle_flush.h"
+#include "lsm/manual_compaction.h"
 #include "lsm/options.h"
 #include "lsm/range_reclaim.h"
 
@@ -94,6 +95,7 @@ class DatabaseImpl final : public Database {
   std::unique_ptr<FamilyRegistry> families_;
   std::unique_ptr<RangeReclaim> reclaim_;
   std::unique_ptr<IdleFlush> idle_flush_;
+  ManualCompactions manual_compactions_;
   Family *catalog_ = nullptr;
   Family *shared_ = nullptr;
   std::shared_mutex commit_gate_;

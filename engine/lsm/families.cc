@@ -271,6 +271,10 @@ void FamilyRegistry::release_handles(Lock *lock) {
   while (!to_release_.empty() && to_release_.front().first <= Clock::now()) {
     FamilyImpl *family = to_release_.front().second;
     to_release_.pop_front();
+    if (family->compactions > 0) {
+      to_release_.emplace_back(Clock::now() + settings_.release_delay, family);
+      continue;
+    }
     lock->unlock();
     (void)db_->DestroyColumnFamilyHandle(family->handle_.exchange(db_->DefaultColumnFamily()));
     lock->lock();

@@ -1,0 +1,48 @@
+// Compactions that a statement asks for, each on a thread of its own: RocksDB cannot be told to return from one that
+// waits for the bucket, so a statement that is killed leaves it behind.
+//
+// Threads: `run` may be called by several; `stop` once nobody calls it any more.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+
+namespace atoll::lsm {
+
+class ManualCompactions {
+ public:
+  // A compaction; ends soon after the flag becomes true, unless it waits for the bucket.
+  using Work = std::function<rocksdb::Status(std::atomic<bool> *cancelled)>;
+
+  ~ManualCompactions() { stop(); }
+
+  // Runs it to its end. When this thread is interrupted, the work is told so and goes on without it.
+  // Errors: kInterrupted; those of the work.
+  Status run(Work work);
+  // Ends what is still running. Blocks: until the bucket takes table files, unless it was said that none need to
+  // wait (atoll_store_stop_waiting).
+  void stop();
+
+ private:
+  struct Job {
+    std::atomic<bool> cancelled{false};
+    bool done = false;
+    rocksdb::Status status;
+    std::thread thread;
+  };
+  void forget_done();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Job> jobs_;
+};
+
+}  // namespace atoll::lsm
