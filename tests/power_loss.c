@@ -1,17 +1,19 @@
-// A power loss for one process: preloaded into a server, it notes what is synced below one directory, and ends the
-// process at its n-th sync. tools/harness/power_loss.py makes of that what a disk may hold afterwards.
+// A power loss for one process: preloaded into a server, it notes what is synced below one directory, and
+// ends the process at its n-th sync. tools/harness/power_loss.py makes of that what a disk may hold
+// afterwards.
 //
-// It stands below the C library's calls, so it sees RocksDB's C++ and the Rust part alike. It assumes no more than POSIX
-// promises: a sync of a file keeps the bytes of that file, a sync of a directory keeps the names in it, and nothing else
-// keeps anything. (Linux file systems keep more: ext4 the name of a file that is synced.)
+// It stands below the C library's calls, so it sees RocksDB's C++ and the Rust part alike. It assumes no more
+// than POSIX promises: a sync of a file keeps the bytes of that file, a sync of a directory keeps the names
+// in it, and nothing else keeps anything. (Linux file systems keep more: ext4 the name of a file that is
+// synced.)
 //
 //   ATOLL_POWER_ROOT     the directory, without symbolic links
 //   ATOLL_POWER_DURABLE  where to note, an empty directory:
 //                          file/<inode>       the bytes of a file at its last sync
-//                          directory/<inode>  the names at the last sync of a directory, a line "<inode> <name>" each
+//                          directory/<inode>  the names at its last sync, a line "<inode> <name>" each
 //                          ended              the process was ended here
 //   ATOLL_POWER_LAST     the number of the sync that does not happen any more, counted from 1; 0: none
-//   ATOLL_POWER_LIE      part of a path: syncs of such files say yes and keep nothing, as a disk that lies does
+//   ATOLL_POWER_LIE      part of a path: syncs of such files succeed and keep nothing
 //
 // Everything that is there when the process starts counts as synced.
 // Threads: any; one sync at a time.

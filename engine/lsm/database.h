@@ -184,8 +184,9 @@ class Database {
   // After one that failed nothing is written any more until the database is opened again.
   virtual Status sync_wal() = 0;
   virtual Status flush(Family *family) = 0;  // nullptr: all
-  // Writes all that lies in [begin, end) anew. Blocks: as long as that takes, and while table files wait for their
-  // upload. Errors: kInterrupted when the statement was killed; what waits for the bucket then ends behind it.
+  // Writes all that lies in [begin, end) anew. Blocks: as long as that takes, and while table files wait for
+  // their upload. Errors: kInterrupted when the statement was killed; what waits for the bucket then ends
+  // behind it.
   virtual Status compact(Family *family, std::string_view begin, std::string_view end) = 0;
   // Reads all table files with keys in [begin, end), past the block cache, and compares every block with its
   // checksum. Where from: as any read, the local file, else cached parts, else the bucket. `is_cancelled` is

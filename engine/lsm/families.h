@@ -14,7 +14,8 @@
 //       keep tables per family. As OPTIONS files are refused (cloudfs), RocksDB answers a DDL that succeeded
 //       with an error; what counts is whether there is a handle, or whether the family is gone.
 //   P4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family, which
-//       pins its files, is released after a grace period, and not while a compaction uses it; iterators hold their own reference.
+//       pins its files, is released after a grace period, and not while a compaction uses it; iterators hold
+//       their own reference.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -54,7 +55,7 @@ class FamilyImpl final : public Family {
 
   std::mutex entry_sizes_mutex;
   std::unordered_map<std::string, EntrySize> entry_sizes;  // guarded by the mutex; key: index prefix
-  std::atomic<int> compactions{0};                         // that statements have asked for and that still run
+  std::atomic<int> compactions{0};  // that statements have asked for and that still run
 
  private:
   friend class FamilyRegistry;

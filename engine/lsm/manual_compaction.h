@@ -1,5 +1,5 @@
-// Compactions that a statement asks for, each on a thread of its own: RocksDB cannot be told to return from one that
-// waits for the bucket, so a statement that is killed leaves it behind.
+// Compactions that a statement asks for, each on a thread of its own: RocksDB cannot be told to return from
+// one that waits for the bucket, so a statement that is killed leaves it behind.
 //
 // Threads: `run` may be called by several; `stop` once nobody calls it any more.
 #pragma once
@@ -27,8 +27,8 @@ class ManualCompactions {
   // Runs it to its end. When this thread is interrupted, the work is told so and goes on without it.
   // Errors: kInterrupted; those of the work.
   Status run(Work work);
-  // Ends what is still running. Blocks: until the bucket takes table files, unless it was said that none need to
-  // wait (atoll_store_stop_waiting).
+  // Ends what is still running. Blocks: until the bucket takes table files, unless it was said that none need
+  // to wait (atoll_store_stop_waiting).
   void stop();
 
  private:
