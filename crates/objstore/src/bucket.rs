@@ -12,10 +12,12 @@ use crate::direct::Direct;
 use crate::error::{Result, StoreError};
 use crate::failure::{Class, Failure};
 pub use crate::machine::fill_random;
+use crate::origin;
 use crate::retry::RetryPolicy;
 use crate::stats::{Stats, add};
 use crate::unfinished::{ListUploads, UnfinishedUpload};
 use bytes::Bytes;
+use object_store::local::LocalFileSystem;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
@@ -101,6 +103,9 @@ impl std::fmt::Debug for Bucket {
     }
 }
 
+/// The store that has an object, and its path there.
+type Source = (Arc<dyn ObjectStore>, ObjectPath);
+
 /// Why one attempt failed, before it is known whether it was the last.
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
@@ -149,7 +154,7 @@ impl Bucket {
         self.parts.directory.is_some()
     }
 
-    /// The local path of `key` in a `file://` bucket; None for any other.
+    /// The local path of `key` in a `file://` bucket, also of a foreign one; None for any other bucket.
     pub fn local_path(&self, key: &str) -> Option<PathBuf> {
         self.parts.directory.as_ref().map(|root| root.join(key))
     }
@@ -164,8 +169,8 @@ impl Bucket {
 
     /// As `get`, for an object of about `bytes`: the time allowed depends on it.
     async fn get_about(&self, key: &str, bytes: u64) -> Result<Bytes> {
-        let path = self.path(key)?;
-        self.repeat("reading", key, &self.parts.stats.requests_get, bytes, || self.get_once(&path, None))
+        let source = self.source(key)?;
+        self.repeat("reading", key, &self.parts.stats.requests_get, bytes, || self.get_once(&source, None))
             .await
     }
 
@@ -173,11 +178,11 @@ impl Bucket {
     ///
     /// Errors: as `get`; `Corruption` when the object is shorter than the range.
     pub async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
-        let path = self.path(key)?;
+        let source = self.source(key)?;
         let length = range.end.saturating_sub(range.start);
         let bytes = self
             .repeat("reading", key, &self.parts.stats.requests_get, length, || {
-                self.get_once(&path, Some(range.clone()))
+                self.get_once(&source, Some(range.clone()))
             })
             .await?;
         if bytes.len() as u64 != length {
@@ -211,13 +216,14 @@ impl Bucket {
     ///
     /// Requests: one HEAD per attempt. A failed HEAD is never "absent".
     pub async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        let path = self.path(key)?;
+        let (store, path) = self.source(key)?;
         let meta = self
             .repeat("looking at", key, &self.parts.stats.requests_head, 0, || async {
-                self.parts.store.head(&path).await.map_err(|e| Failure::new(&e))
+                store.head(&path).await.map_err(|e| Failure::new(&e))
             })
             .await?;
-        self.info(&meta)
+        let last_modified = meta.last_modified.into();
+        Ok(ObjectInfo { key: key.to_owned(), size: meta.size, last_modified })
     }
 
     /// Deletes an object; an absent one is fine.
@@ -341,14 +347,38 @@ impl Bucket {
         Ok(())
     }
 
-    /// The full path of `key` in the bucket.
+    /// Where the object `key` is read: an own one or one of another database (origin.rs).
+    fn source(&self, key: &str) -> Result<Source> {
+        if !origin::is_foreign(key) {
+            return Ok((Arc::clone(&self.parts.store), self.path(key)?));
+        }
+        let (origin, below) = origin::split(key);
+        let origin = origin.unwrap_or_default();
+        if !self.is_directory() {
+            let path = parse_path(key.trim_start_matches('/'))?;
+            return Ok((Arc::clone(&self.parts.store), path));
+        }
+        let directory = Path::new("/").join(origin);
+        let store = LocalFileSystem::new_with_prefix(&directory).map_err(|error| {
+            StoreError::Unavailable(format!(
+                "{}, where this database reads files of the one it was cloned from, cannot be opened: {error}",
+                directory.display()
+            ))
+        })?;
+        Ok((Arc::new(store), parse_path(below)?))
+    }
+
+    /// The path in the bucket of the own object `key`. Errors: `Bug` for a foreign one, which may only be read.
     pub(crate) fn path(&self, key: &str) -> Result<ObjectPath> {
+        if origin::is_foreign(key) {
+            return Err(StoreError::Bug(format!("{key} belongs to another database and may only be read")));
+        }
         let full = match (self.parts.prefix.as_str(), key) {
             ("", key) => key.to_owned(),
             (prefix, "") => prefix.to_owned(),
             (prefix, key) => format!("{prefix}/{key}"),
         };
-        ObjectPath::parse(&full).map_err(|e| StoreError::Bug(format!("object name '{full}': {e}")))
+        parse_path(&full)
     }
 
     /// The error of a request that is not tried again.
@@ -367,9 +397,9 @@ impl Bucket {
         error
     }
 
-    async fn get_once(&self, path: &ObjectPath, range: Option<Range<u64>>) -> Attempt<Bytes> {
+    async fn get_once(&self, (store, path): &Source, range: Option<Range<u64>>) -> Attempt<Bytes> {
         let options = GetOptions::new().with_range(range);
-        let answer = self.parts.store.get_opts(path, options).await.map_err(|e| Failure::new(&e))?;
+        let answer = store.get_opts(path, options).await.map_err(|e| Failure::new(&e))?;
         let bytes = answer.bytes().await.map_err(|e| Failure::new(&e))?;
         add(&self.parts.stats.bytes_downloaded, bytes.len() as u64);
         Ok(bytes)
@@ -457,6 +487,10 @@ pub fn is_plain_key(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with('/')
         && Path::new(key).components().all(|c| matches!(c, std::path::Component::Normal(_)))
+}
+
+fn parse_path(full: &str) -> Result<ObjectPath> {
+    ObjectPath::parse(full).map_err(|e| StoreError::Bug(format!("object name '{full}': {e}")))
 }
 
 fn contains(bytes: &[u8], nonce: &[u8; 16]) -> bool {

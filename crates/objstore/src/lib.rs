@@ -28,6 +28,7 @@ mod liar;
 mod listing;
 pub mod log;
 mod machine;
+mod origin;
 pub mod protocol;
 pub mod region;
 pub mod retry;

@@ -60,6 +60,7 @@ impl Bucket {
             File::open(local_path).map_err(|e| StoreError::from_io("opening for upload", local_path, &e))?;
         let size = file.metadata().map_err(|e| StoreError::from_io("looking at", local_path, &e))?.len();
         let file = Arc::new(file);
+        self.path(key)?;
         if let Some(target) = self.local_path(key) {
             let source = local_path.to_owned();
             return blocking(move || link_file(&file, &source, &target, size)).await;

@@ -13,9 +13,11 @@ mod queue;
 mod room;
 
 use crate::bucket::Bucket;
+use crate::crypto::fingerprint;
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
 use crate::log::{Level, LogFn};
+use crate::origin;
 use crate::stats::{Stats, add, sub};
 use file::CacheFile;
 use parking_lot::Mutex;
@@ -341,8 +343,12 @@ impl Cache {
     }
 
     fn path_of(&self, key: &str) -> PathBuf {
-        // The last segment (epoch and file number) is unique in a database.
-        self.folder.join(key.rsplit('/').next().unwrap_or(key))
+        // The last segment (epoch and file number) is unique in one database; files of another one get its name, too.
+        let name = key.rsplit('/').next().unwrap_or(key);
+        match origin::split(key).0 {
+            None => self.folder.join(name),
+            Some(origin) => self.folder.join(format!("{}-{name}", fingerprint(origin.as_bytes()))),
+        }
     }
 
     /// Loads the known files and deletes the others.

@@ -1,6 +1,6 @@
 //! One table file: its object, its upload, and where its bytes are read from.
 
-use super::FileRecord;
+use super::{FileRecord, Labels};
 use crate::error::StoreError;
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,7 @@ pub(super) enum Place {
 pub(super) struct Entry {
     pub(super) key: Arc<str>,
     pub(super) size: u64,
+    labels: Labels,
     number: AtomicU64,
     pub(super) upload: Mutex<Upload>,
     pub(super) place: RwLock<Place>,
@@ -49,6 +50,7 @@ impl Entry {
         Self {
             key,
             size,
+            labels: Labels::default(),
             number: AtomicU64::new(0),
             upload: Mutex::new(Upload::Queued),
             place: RwLock::new(Place::Local(path.to_owned())),
@@ -60,6 +62,7 @@ impl Entry {
         Self {
             key: Arc::clone(&record.key),
             size: record.size,
+            labels: record.labels.clone(),
             number: AtomicU64::new(number),
             upload: Mutex::new(Upload::Done { crc32c: record.crc32c, part_crcs: Vec::new() }),
             place: RwLock::new(local.map_or(Place::Bucket, Place::Local)),
@@ -83,7 +86,8 @@ impl Entry {
     pub(super) fn record(&self) -> Option<FileRecord> {
         match &*self.upload.lock() {
             Upload::Done { crc32c, .. } => {
-                Some(FileRecord { key: Arc::clone(&self.key), size: self.size, crc32c: *crc32c })
+                let (key, labels) = (Arc::clone(&self.key), self.labels.clone());
+                Some(FileRecord { key, size: self.size, crc32c: *crc32c, labels })
             }
             _ => None,
         }

@@ -31,7 +31,7 @@ impl Fixture {
         Self::over(bucket, Some(store), tempfile::tempdir().unwrap(), runtime(), Vec::new())
     }
 
-    fn in_directory() -> Self {
+    pub(super) fn in_directory() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("file://{}/bucket", folder.path().display());
         let config = crate::StoreConfig { url, ..Default::default() };
@@ -65,10 +65,15 @@ impl Fixture {
     }
 
     /// Closes and opens again with another map.
-    fn reopen(self, map: Vec<(u64, FileRecord)>) -> Self {
+    pub(super) fn reopen(self, map: Vec<(u64, FileRecord)>) -> Self {
         self.runtime.block_on(self.files.stop());
         drop(self.files);
         Self::over(self.bucket, self.store, self.folder, self.runtime, map)
+    }
+
+    /// The root of the bucket in [`Self::in_directory`].
+    pub(super) fn bucket_directory(&self) -> String {
+        format!("{}/bucket", self.folder.path().display())
     }
 
     pub(super) fn path(&self, number: u64) -> PathBuf {
@@ -113,7 +118,7 @@ impl Fixture {
         records
     }
 
-    fn read(&self, number: u64, size: usize) -> Vec<u8> {
+    pub(super) fn read(&self, number: u64, size: usize) -> Vec<u8> {
         let mut out = vec![0; size];
         let count = self.files.open(number).unwrap().read(0, &mut out, false).unwrap();
         assert_eq!(count, size);

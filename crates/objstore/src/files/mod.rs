@@ -43,12 +43,23 @@ use tokio::sync::{Notify, watch};
 /// What a root says about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
-    /// Relative to the prefix of the database.
+    /// Relative to the prefix of the database; that of a foreign file starts with a slash (origin.rs).
     pub key: Arc<str>,
     /// In bytes.
     pub size: u64,
     /// Of the whole file.
     pub crc32c: u32,
+    /// What is said of few files.
+    pub labels: Labels,
+}
+
+/// What a root says of few files only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// The storage class the object was given by purpose; None: the bucket's own choice.
+    pub storage_class: Option<Arc<str>>,
+    /// The key the file is encrypted with; None: it is not.
+    pub key_id: Option<Arc<str>>,
 }
 
 /// What [`Files::new`] needs.
@@ -356,6 +367,10 @@ fn size_of(path: &Path) -> Result<u64> {
 #[cfg(test)]
 #[path = "files_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "foreign_test.rs"]
+mod foreign_tests;
 
 #[cfg(test)]
 #[path = "backlog_test.rs"]

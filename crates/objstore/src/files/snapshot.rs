@@ -6,6 +6,7 @@
 use super::entry::{Entry, Upload};
 use super::{FileRecord, Files, State, closing};
 use crate::error::{Result, StoreError};
+use crate::origin;
 use crate::stats::add;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ impl Files {
 
     /// A root with exactly the files of `snapshot`, beside those that had not changed, is in the bucket: their local copies
     /// may move to the cache. Returns at once, with the keys of the objects that RocksDB gave up before the snapshot: they
-    /// may be deleted.
+    /// may be deleted. Those of other databases are not among them.
     #[must_use]
     pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) -> Vec<String> {
         let mut state = self.state.lock();
@@ -137,7 +138,8 @@ impl Files {
         state.unpublished = rest;
         drop(state);
         self.settle(named);
-        due.into_iter().map(|garbage| garbage.key.as_ref().to_owned()).collect()
+        let own = due.into_iter().filter(|garbage| !origin::is_foreign(&garbage.key));
+        own.map(|garbage| garbage.key.as_ref().to_owned()).collect()
     }
 
     /// The snapshot was not published after all.

@@ -14,6 +14,7 @@ use super::slots::{last_record, read_root_slot};
 use crate::bucket::Bucket;
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
+use crate::origin;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -112,7 +113,8 @@ async fn lacks_files(bucket: &Bucket, dir: &Path, marker: &Marker) -> Result<boo
     let Some(files) = local_map::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
     let objects = bucket.list(names::FILE_DIR, None).await?;
     let keys: HashSet<&str> = objects.iter().map(|object| object.key.as_str()).collect();
-    Ok(files.values().any(|file| !keys.contains(file.key.as_ref())))
+    let mut own = files.values().map(|file| file.key.as_ref()).filter(|key| !origin::is_foreign(key));
+    Ok(own.any(|key| !keys.contains(key)))
 }
 
 fn older_bucket(

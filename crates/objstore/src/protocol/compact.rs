@@ -5,7 +5,8 @@
 
 use super::map_record::MapEntry;
 use super::names;
-use crate::files::object_key;
+use crate::files::{Labels, object_key};
+use crate::origin;
 
 /// How an entry tells the name in its key: it is the number of the file; `s` and a number, which follows; a text, which follows; or
 /// the whole key follows. To all but the last, [`FORM_BLOB`] and [`FORM_EPOCH`] may be added: the epoch in the key follows, too,
@@ -29,7 +30,7 @@ pub(crate) fn write_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-fn write_text(bytes: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_text(bytes: &mut Vec<u8>, text: &str) {
     write_varint(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
@@ -49,9 +50,10 @@ pub(crate) fn write_entries_compactly(bytes: &mut Vec<u8>, entries: &[MapEntry],
 
 /// `epoch`: that of the key before.
 fn write_key(bytes: &mut Vec<u8>, entry: &MapEntry, epoch: &mut u64) {
-    let Some((owner, name, extension)) = parse_key(&entry.key) else {
+    let key = origin::split(&entry.key).1;
+    let Some((owner, name, extension)) = parse_key(key) else {
         bytes.push(FORM_KEY);
-        return write_text(bytes, &entry.key);
+        return write_text(bytes, key);
     };
     let staged = parse_staged(name);
     let form = match staged {
@@ -138,7 +140,7 @@ impl<'a> Reader<'a> {
         next.checked_add(self.varint()?)
     }
 
-    fn text(&mut self) -> Option<&'a str> {
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.varint()?).ok()?;
         let (text, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
@@ -156,7 +158,7 @@ impl<'a> Reader<'a> {
             let number = self.ascending(entries.last().map(|last| last.number))?;
             let (size_bytes, crc32c) = (self.varint()?, self.u32()?);
             let key = self.key(number, &mut epoch)?;
-            entries.push(MapEntry { number, key, size_bytes, crc32c });
+            entries.push(MapEntry { number, key, size_bytes, crc32c, labels: Labels::default() });
         }
         Some(entries)
     }

@@ -10,16 +10,16 @@ use super::position::Position;
 use super::records::*;
 use super::records_test::root_of_format_1;
 use super::wal_record::{MergedChunks, WalRun};
-use crate::files::object_key;
+use crate::files::{Labels, object_key};
+use crate::origin;
 
 const NONCE: Nonce = [7; 16];
 const FORMAT_1: &str = include_str!("fixtures/format-1.txt");
 const FORMAT_2: &str = include_str!("fixtures/format-2.txt");
 
-fn fixture(text: &str, name: &str) -> Vec<u8> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let digits = line.unwrap_or_else(|| panic!("no fixture for {name}"));
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+fn fixture(text: &str, name: &str) -> Option<Vec<u8>> {
+    let digits = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -47,6 +47,7 @@ fn part() -> MapPart {
         key: object_key(epoch, name, extension),
         size_bytes: 65_536 + number,
         crc32c: 0x9abc_def0,
+        labels: Labels::default(),
     };
     let entries = vec![
         entry(25, 3, "25", "sst"),
@@ -82,7 +83,7 @@ enum Written {
 /// Every kind, with how its bytes are read and written.
 fn check_all(text: &str, written: Written) {
     let check = |name: &str, encoded: Vec<u8>, is_read: &dyn Fn(&[u8]) -> bool| {
-        let bytes = fixture(text, name);
+        let bytes = fixture(text, name).unwrap_or_else(|| panic!("no fixture for {name}: {}", hex(&encoded)));
         assert!(is_read(&bytes), "{name} is read as another record");
         if written == Written::Now {
             assert_eq!(hex(&encoded), hex(&bytes), "{name} is written in another way");
@@ -125,10 +126,35 @@ fn check_all(text: &str, written: Written) {
     let (map_slot, added, removed) = (root.id.slot, vec![], vec![]);
     let root = Root { map_slot, files_count: 4, map_in_parts, added, removed, ..root };
     check("root-in-parts", root.encode(&NONCE), &|b| RootSlot::decode(b) == Ok(RootSlot::Root(root.clone())));
+    check_labelled(&check, &root);
     let chunks = vec![wal.encode(&NONCE).into()];
     let merged = MergedChunks { epoch: 3, first: 40, chunks };
     let encoded = MergedChunks::encode(3, 40, &merged.chunks, &NONCE);
     check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
+}
+
+/// The records with files, some of which have labels.
+fn check_labelled(check: &dyn Fn(&str, Vec<u8>, &dyn Fn(&[u8]) -> bool), in_parts: &Root) {
+    let entries = labelled(part().entries);
+    let part = MapPart { entries: entries.clone(), ..part() };
+    check("part-labelled", part.encode(&NONCE), &|b| MapPart::decode(b).as_ref() == Ok(&part));
+    let map =
+        in_parts.map_in_parts.clone().map(|map| MapInParts { added: labelled(map.added.clone()), ..map });
+    let root = Root { map_in_parts: map, ..in_parts.clone() };
+    check("root-labelled", root.encode(&NONCE), &|b| RootSlot::decode(b) == Ok(RootSlot::Root(root.clone())));
+    let db_uuid = "11111111-2222-4333-8444-555555555555".to_owned();
+    let files = LocalFiles { db_uuid, files: entries, in_parts: None };
+    check("files-labelled", files.encode(&NONCE), &|b| LocalFiles::decode(b).as_ref() == Ok(&files));
+}
+
+fn labelled(mut entries: Vec<MapEntry>) -> Vec<MapEntry> {
+    for (at, entry) in entries.iter_mut().enumerate() {
+        let origin = ["shop", "backup/shop"][at % 2];
+        entry.key = if at < 3 { origin::join(origin, &entry.key) } else { entry.key.clone() };
+        entry.labels.storage_class = (at == 1).then(|| "STANDARD_IA".into());
+        entry.labels.key_id = (at == 3).then(|| "key-7".into());
+    }
+    entries
 }
 
 #[test]

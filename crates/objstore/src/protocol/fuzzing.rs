@@ -17,6 +17,7 @@ use super::replay::ReplayEnd;
 use super::wal_record::{MergedChunks, WalRun};
 use super::{identity, slots};
 use crate::crc::crc32c;
+use crate::files::Labels;
 use bytes::Bytes;
 
 /// One kind of bytes.
@@ -204,7 +205,19 @@ fn logs(bytes: &[u8]) {
 }
 
 fn entry(number: u64) -> MapEntry {
-    MapEntry { number, key: format!("sst/0f/3-{number}.sst"), size_bytes: 10 * number, crc32c: number as u32 }
+    MapEntry {
+        number,
+        key: format!("sst/0f/3-{number}.sst"),
+        size_bytes: 10 * number,
+        crc32c: number as u32,
+        labels: Labels::default(),
+    }
+}
+
+/// A file in another database's prefix, with all labels.
+fn labelled(number: u64) -> MapEntry {
+    let labels = Labels { storage_class: Some("COLD".into()), key_id: Some("k1".into()) };
+    MapEntry { key: format!("/shop/{}", entry(number).key), labels, ..entry(number) }
 }
 
 fn root(slot: u64, map_slot: u64, added: &[u64], removed: &[u64], files_count: u64) -> Root {
@@ -254,7 +267,7 @@ fn map_seeds() -> Vec<Vec<u8>> {
 
 fn in_parts() -> MapInParts {
     let part = PartRef { part: 4, first: 10, files: 3, bytes: 90, crc32c: 7 };
-    MapInParts { epoch: 3, files_count: 3, parts: vec![part], removed: vec![10], added: vec![entry(12)] }
+    MapInParts { epoch: 3, files_count: 3, parts: vec![part], removed: vec![10], added: vec![labelled(12)] }
 }
 
 /// A key of each form.
@@ -265,6 +278,7 @@ fn part_seeds() -> Vec<Vec<u8>> {
         keyed(10, key(3, 10, "sst")),
         keyed(11, key(2, 11, "blob")),
         keyed(300, crate::files::object_key(2, "s7", "sst")),
+        labelled(301),
     ];
     vec![MapPart { epoch: 3, part: 4, entries }.encode(&NONCE)]
 }
@@ -310,7 +324,7 @@ fn hint_seeds() -> Vec<Vec<u8>> {
 fn local_seeds() -> Vec<Vec<u8>> {
     let db_uuid = "00000000-0000-4000-8000-000000000000".to_owned();
     let marker = Marker { db_uuid: db_uuid.clone(), epoch: 3, root: RootId { epoch: 3, slot: 2 } };
-    let files = LocalFiles { db_uuid: db_uuid.clone(), files: vec![entry(1), entry(2)], in_parts: None };
+    let files = LocalFiles { db_uuid: db_uuid.clone(), files: vec![entry(1), labelled(2)], in_parts: None };
     let in_parts = LocalFiles { db_uuid, files: vec![], in_parts: Some(in_parts()) };
     vec![marker.encode(&NONCE), files.encode(&NONCE), in_parts.encode(&NONCE)]
 }

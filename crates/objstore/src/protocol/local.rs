@@ -16,8 +16,10 @@
 use super::codec::{FormatError, Nonce};
 use super::names;
 use super::records::Marker;
+use crate::bucket::is_plain_key;
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
+use crate::origin;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
@@ -251,9 +253,11 @@ fn sync_parent(path: &Path) -> Result<()> {
     path.parent().map_or(Ok(()), sync_directory)
 }
 
-/// Whether a key of a record may be used: below `sst/`, no way out of the prefix.
+/// Whether a key of a record may be used: below `sst/` of the own prefix or of an origin, no way out of it.
 pub(crate) fn check_file_key(key: &str, object: &str) -> Result<()> {
-    if key.starts_with(names::FILE_DIR) && crate::bucket::is_plain_key(key) {
+    let (origin, own) = origin::split(key);
+    let is_origin = origin.is_none_or(|origin| origin.is_empty() || is_plain_key(origin));
+    if own.starts_with(names::FILE_DIR) && is_plain_key(own) && is_origin {
         return Ok(());
     }
     Err(StoreError::Corruption(format!("{object} names a table file '{key}', which cannot be one")))

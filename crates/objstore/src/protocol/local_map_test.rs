@@ -2,14 +2,19 @@
 //! Method: maps of a MapWriter with small limits in a directory; then its files are damaged.
 
 use super::*;
-use crate::files::{FileChanges, FileRecord, object_key};
+use crate::files::{FileChanges, FileRecord, Labels, object_key};
 use crate::protocol::map_writer::{MapLimits, MapWriter};
 use crate::protocol::test_db::scratch;
 
 const UUID: &str = "a database";
 
 fn file(number: u64) -> FileRecord {
-    FileRecord { key: object_key(3, &number.to_string(), "sst").into(), size: number, crc32c: 1 }
+    FileRecord {
+        key: object_key(3, &number.to_string(), "sst").into(),
+        size: number,
+        crc32c: 1,
+        labels: Labels::default(),
+    }
 }
 
 fn write(dir: &Path, map: &mut MapWriter, changes: FileChanges) {

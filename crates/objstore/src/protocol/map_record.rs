@@ -6,9 +6,11 @@
 
 use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use super::compact::{Reader, write_entries_compactly, write_varint};
+use super::labels;
 use super::records::open;
 use crate::crc::crc32c;
-use crate::files::FileRecord;
+use crate::files::{FileRecord, Labels};
+use crate::origin;
 use std::collections::BTreeMap;
 
 const KIND_LOCAL_FILES: u16 = 9;
@@ -20,13 +22,14 @@ const TAG_LOCAL_PARTS: u16 = 0x8001;
 /// Every table file of a root, by RocksDB's number.
 pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
 
-/// One table file: its number and the object that holds it.
+/// One table file: its number and the object that holds it; a key that starts with a slash is that of a foreign one (origin.rs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapEntry {
     pub(crate) number: u64,
     pub(crate) key: String,
     pub(crate) size_bytes: u64,
     pub(crate) crc32c: u32,
+    pub(crate) labels: Labels,
 }
 
 /// What a root says of a part. Parts of one map have no number of a file in common and stand in ascending order.
@@ -80,11 +83,13 @@ pub(crate) struct LocalFiles {
 
 impl MapEntry {
     pub(crate) fn new(number: u64, file: &FileRecord) -> Self {
-        Self { number, key: file.key.as_ref().to_owned(), size_bytes: file.size, crc32c: file.crc32c }
+        let (key, labels) = (file.key.as_ref().to_owned(), file.labels.clone());
+        Self { number, key, size_bytes: file.size, crc32c: file.crc32c, labels }
     }
 
     pub(crate) fn record(&self) -> FileRecord {
-        FileRecord { key: self.key.as_str().into(), size: self.size_bytes, crc32c: self.crc32c }
+        let (key, labels) = (self.key.as_str().into(), self.labels.clone());
+        FileRecord { key, size: self.size_bytes, crc32c: self.crc32c, labels }
     }
 }
 
@@ -94,6 +99,7 @@ impl MapPart {
         let mut entries = Vec::with_capacity(16 * self.entries.len());
         write_entries_compactly(&mut entries, &self.entries, self.epoch);
         frame.u64(self.epoch).u64(self.part).bytes(&entries);
+        frame.extension(&labels::fields_of(&self.entries));
         frame.finish()
     }
 
@@ -102,8 +108,10 @@ impl MapPart {
         let (epoch, part) = (frame.u64()?, frame.u64()?);
         let mut reader = Reader::new(frame.bytes()?);
         let entries = reader.entries(epoch).filter(|_| reader.is_at_end());
-        let entries =
+        let mut entries =
             entries.ok_or_else(|| frame.wrong("the files of a part of a file map are malformed"))?;
+        let fields = frame.extension(&labels::TAGS)?;
+        read_labels(&frame, &fields, &mut entries)?;
         frame.finish().map(|()| Self { epoch, part, entries })
     }
 
@@ -178,21 +186,34 @@ impl LocalFiles {
         let mut frame = FrameWriter::new(KIND_LOCAL_FILES, nonce, 64 + 64 * self.files.len());
         frame.bytes(self.db_uuid.as_bytes());
         write_entries(&mut frame, &self.files);
-        let in_parts = self.in_parts.iter().map(|map| (TAG_LOCAL_PARTS, map.encode()));
-        frame.extension(&in_parts.collect::<Vec<_>>());
+        let mut fields = labels::fields_of(self.in_parts.as_ref().map_or(&self.files, |map| &map.added));
+        fields.extend(self.in_parts.iter().map(|map| (TAG_LOCAL_PARTS, map.encode())));
+        fields.sort_unstable_by_key(|(tag, _)| *tag);
+        frame.extension(&fields);
         frame.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut frame = open(bytes, KIND_LOCAL_FILES, "a local file map")?;
-        let (db_uuid, files) = (frame.string()?, read_entries(&mut frame)?);
-        let fields = frame.extension(&[TAG_LOCAL_PARTS])?;
-        let in_parts = read_in_parts(&frame, fields.get(&TAG_LOCAL_PARTS).copied())?;
+        let (db_uuid, mut files) = (frame.string()?, read_entries(&mut frame)?);
+        let [class, origin, key_id] = labels::TAGS;
+        let fields = frame.extension(&[TAG_LOCAL_PARTS, class, origin, key_id])?;
+        let mut in_parts = read_in_parts(&frame, fields.get(&TAG_LOCAL_PARTS).copied())?;
+        read_labels(&frame, &fields, in_parts.as_mut().map_or(&mut files, |map| &mut map.added))?;
         if in_parts.is_some() && !files.is_empty() {
             return Err(frame.wrong("a file map in parts has files beside them"));
         }
         frame.finish().map(|()| Self { db_uuid, files, in_parts })
     }
+}
+
+/// Gives `entries` the labels that `fields`, of the record of `frame`, have for them.
+pub(crate) fn read_labels(
+    frame: &FrameReader<'_>,
+    fields: &BTreeMap<u16, &[u8]>,
+    entries: &mut [MapEntry],
+) -> Result<(), FormatError> {
+    labels::apply(fields, entries).ok_or_else(|| frame.wrong("the labels of table files are malformed"))
 }
 
 /// The map in the field `value` of the record of `frame`.
@@ -207,7 +228,11 @@ pub(crate) fn read_in_parts(
 pub(crate) fn write_entries(frame: &mut FrameWriter, entries: &[MapEntry]) {
     frame.u32(entries.len() as u32);
     for entry in entries {
-        frame.u64(entry.number).u64(entry.size_bytes).u32(entry.crc32c).bytes(entry.key.as_bytes());
+        frame
+            .u64(entry.number)
+            .u64(entry.size_bytes)
+            .u32(entry.crc32c)
+            .bytes(origin::split(&entry.key).1.as_bytes());
     }
 }
 
@@ -221,7 +246,13 @@ pub(crate) fn read_entries(frame: &mut FrameReader<'_>) -> Result<Vec<MapEntry>,
             return Err(frame.wrong("the file map is not in ascending order"));
         }
         let (size_bytes, crc32c) = (frame.u64()?, frame.u32()?);
-        entries.push(MapEntry { number, size_bytes, crc32c, key: frame.string()? });
+        entries.push(MapEntry {
+            number,
+            size_bytes,
+            crc32c,
+            key: frame.string()?,
+            labels: Labels::default(),
+        });
     }
     Ok(entries)
 }

@@ -9,7 +9,7 @@ use super::records::{Root, RootId, RootSlot};
 use super::test_db::block;
 use super::test_random::Random;
 use crate::bucket::Bucket;
-use crate::files::object_key;
+use crate::files::{Labels, object_key};
 
 const NONCE: [u8; 16] = [7; 16];
 
@@ -25,7 +25,13 @@ fn entries(random: &mut Random) -> Vec<MapEntry> {
             2 => "another/shape".to_owned(),
             _ => object_key(epoch, &name, "sst"),
         };
-        entries.push(MapEntry { number, key, size_bytes: random.next() >> random.below(64), crc32c: 9 });
+        entries.push(MapEntry {
+            number,
+            key,
+            size_bytes: random.next() >> random.below(64),
+            crc32c: 9,
+            labels: Labels::default(),
+        });
         number += 1 + (random.next() >> random.below(61).max(4)) / 16;
     }
     entries
@@ -64,6 +70,7 @@ fn names_follow_from_numbers_so_an_entry_has_few_bytes() {
             key: object_key(7, &name(number), "sst"),
             size_bytes: 64 << 20,
             crc32c: 0xffff_ffff,
+            labels: Labels::default(),
         };
         let entries = (1_000_000..1_001_000).map(entry).collect();
         MapPart { epoch: 7, part: 1, entries }.encode(&NONCE).len()
@@ -78,7 +85,13 @@ fn another_part_is_refused_by_name() {
     let part = |crc32c| MapPart {
         epoch: 3,
         part: 5,
-        entries: vec![MapEntry { number: 1, key: object_key(3, "1", "sst"), size_bytes: 2, crc32c }],
+        entries: vec![MapEntry {
+            number: 1,
+            key: object_key(3, "1", "sst"),
+            size_bytes: 2,
+            crc32c,
+            labels: Labels::default(),
+        }],
     };
     // Of another database: the same names, other files.
     let (ours, other) = (part(1), part(2));
@@ -125,6 +138,7 @@ pub(super) fn root(slot: u64, map_slot: u64, added: &[u64], removed: &[u64], fil
         key: object_key(1, &number.to_string(), "sst"),
         size_bytes: 10,
         crc32c: 5,
+        labels: Labels::default(),
     };
     Root {
         id: RootId { epoch: 1, slot },

@@ -3,6 +3,7 @@
 //!         limits of a server over 100,000 files. The seed is printed.
 
 use super::*;
+use crate::files::Labels;
 use crate::protocol::image::join;
 use crate::protocol::shared::Tuning;
 use crate::protocol::test_random::Random;
@@ -46,7 +47,7 @@ impl Published {
 fn file(random: &mut Random, number: u64) -> FileRecord {
     let name = if random.below(10) == 0 { format!("s{number}") } else { number.to_string() };
     let key = crate::files::object_key(1 + random.below(2), &name, "sst").into();
-    FileRecord { key, size: random.below(80 << 20), crc32c: random.next() as u32 }
+    FileRecord { key, size: random.below(80 << 20), crc32c: random.next() as u32, labels: Labels::default() }
 }
 
 #[test]
@@ -120,7 +121,15 @@ fn costs(files: u64, publishes: u64) -> (usize, usize, u64, usize) {
             let number = number(&mut random);
             // As after a bulk load: these names have most bytes.
             let key = crate::files::object_key(1, &format!("s{number}"), "sst").into();
-            (number, Some(FileRecord { key, size: random.below(80 << 20), crc32c: random.next() as u32 }))
+            (
+                number,
+                Some(FileRecord {
+                    key,
+                    size: random.below(80 << 20),
+                    crc32c: random.next() as u32,
+                    labels: Labels::default(),
+                }),
+            )
         })
         .collect();
     map.apply(first).unwrap();
@@ -133,7 +142,10 @@ fn costs(files: u64, publishes: u64) -> (usize, usize, u64, usize) {
             let number = number(&mut random);
             let key = crate::files::object_key(2, &number.to_string(), "sst").into();
             let size = random.below(80 << 20);
-            changes.insert(number, Some(FileRecord { key, size, crc32c: random.next() as u32 }));
+            changes.insert(
+                number,
+                Some(FileRecord { key, size, crc32c: random.next() as u32, labels: Labels::default() }),
+            );
             let any = random.below(number);
             let gone = map.files().range(any..).next().map(|(number, _)| *number);
             changes.extend(gone.map(|gone| (gone, None)));

@@ -15,7 +15,7 @@ use super::test_random::Random;
 use crate::bucket::Bucket;
 use crate::config::Durability;
 use crate::error::StoreError;
-use crate::files::{FileChanges, FileRecord, object_key};
+use crate::files::{FileChanges, FileRecord, Labels, object_key};
 use crate::stats::read;
 use crate::stuck::{Hurt, StuckStore, Verb, stuck_bucket};
 use std::collections::BTreeSet;
@@ -61,7 +61,10 @@ fn bucket_with(files: u64, random: &mut Random) -> (Bucket, std::sync::Arc<Stuck
         number += 1 + random.below(4);
         // As after a bulk load: these names have most bytes.
         let key = object_key(1, &format!("s{number}"), "sst").into();
-        changes.insert(number, Some(FileRecord { key, size: random.below(80 << 20), crc32c: 1 }));
+        changes.insert(
+            number,
+            Some(FileRecord { key, size: random.below(80 << 20), crc32c: 1, labels: Labels::default() }),
+        );
     }
     map.apply(changes).unwrap();
     for part in map.unsent() {

@@ -28,6 +28,7 @@ mod home;
 mod identity;
 mod image;
 mod inspect;
+mod labels;
 mod lag;
 mod local;
 mod local_map;

@@ -15,6 +15,7 @@ use super::claim::{StopAfter, close_and_claim, unless_overtaken};
 use super::home::Home;
 use super::identity;
 use super::image::{self, Image};
+use super::labels;
 use super::lag::CommitPath;
 use super::local::{self, LocalState};
 use super::local_map;
@@ -87,6 +88,7 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
         runtime: executor.handle().clone(),
     })?;
     files.set_epoch(owner.epoch);
+    refuse_unreadable(&directory.files)?;
     files.install(directory.files.into_iter().collect())?;
     let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
     let shared = Arc::new(Shared::new(bucket, files, owner, path, options.tuning, log));
@@ -295,6 +297,17 @@ async fn known_files(bucket: &Bucket, owner: &Owner, claimed: &ClaimRoot) -> Res
         Some(base) => Ok(image::load(bucket, base).await?.files),
         None => Ok(FileMap::new()),
     }
+}
+
+/// Errors: `Invalid` names the first table file that this version cannot read, although it understands the file map.
+fn refuse_unreadable(files: &FileMap) -> Result<()> {
+    let unreadable = files.values().find_map(|file| Some((file, labels::obstacle(&file.labels)?)));
+    unreadable.map_or(Ok(()), |(file, why)| {
+        Err(StoreError::Invalid(format!(
+            "the table file {} cannot be read: {why}. Use the version that wrote it",
+            file.key
+        )))
+    })
 }
 
 /// The WALs of the former process: complete, and shipped again in this epoch's stream.

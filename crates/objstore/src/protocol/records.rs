@@ -5,7 +5,8 @@
 
 use super::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use super::home::Home;
-use super::map_record::{MapEntry, MapInParts, read_entries, read_in_parts, write_entries};
+use super::labels;
+use super::map_record::{MapEntry, MapInParts, read_entries, read_in_parts, read_labels, write_entries};
 use super::names::ManifestCopy;
 use super::position::Position;
 use super::wal_record::{WalRun, read_runs, write_runs};
@@ -268,7 +269,10 @@ impl Root {
         let position = self.position.iter().map(|position| (TAG_POSITION, position.encode()));
         let runs = (!self.wal_runs.is_empty()).then(|| (TAG_WAL_RUNS, write_runs(&self.wal_runs)));
         let parts = self.map_in_parts.iter().map(|map| (TAG_MAP_IN_PARTS, map.encode()));
-        position.chain(runs).chain(parts).collect()
+        let files = self.map_in_parts.as_ref().map_or(&self.added, |map| &map.added);
+        let mut fields: Vec<_> = position.chain(runs).chain(parts).chain(labels::fields_of(files)).collect();
+        fields.sort_unstable_by_key(|(tag, _)| *tag);
+        fields
     }
 
     fn read(mut frame: FrameReader<'_>) -> Result<Self, FormatError> {
@@ -293,7 +297,9 @@ impl Root {
         for _ in 0..frame.count(8)? {
             root.removed.push(frame.u64()?);
         }
-        let fields = frame.extension(&[TAG_POSITION, TAG_WAL_RUNS, TAG_MAP_IN_PARTS])?;
+        let [class, origin, key_id] = labels::TAGS;
+        let known = [TAG_POSITION, class, TAG_WAL_RUNS, origin, key_id, TAG_MAP_IN_PARTS];
+        let fields = frame.extension(&known)?;
         if let Some(position) = fields.get(&TAG_POSITION) {
             let wrong = || frame.wrong("the position of the last commits is malformed");
             root.position = Some(Position::decode(position).ok_or_else(wrong)?);
@@ -303,6 +309,8 @@ impl Root {
                 read_runs(runs).ok_or_else(|| frame.wrong("the list of merged WAL chunks is malformed"))?;
         }
         root.map_in_parts = read_in_parts(&frame, fields.get(&TAG_MAP_IN_PARTS).copied())?;
+        let labelled = root.map_in_parts.as_mut().map_or(&mut root.added, |map| &mut map.added);
+        read_labels(&frame, &fields, labelled)?;
         if root.id.slot == 0 || root.map_slot == 0 || root.map_slot > root.id.slot {
             return Err(frame.wrong("the slots of a root are out of order"));
         }

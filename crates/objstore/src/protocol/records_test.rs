@@ -11,6 +11,8 @@ use super::records::*;
 use super::test_random::Random;
 use super::wal_record::{MergedChunks, WalRun};
 use crate::crc::crc32c;
+use crate::files::Labels;
+use crate::origin;
 use bytes::Bytes;
 
 const NONCE: Nonce = [7; 16];
@@ -25,7 +27,13 @@ fn entries(random: &mut Random) -> Vec<MapEntry> {
     (0..random.below(5))
         .map(|_| {
             number += 1 + random.below(9);
-            MapEntry { number, key: text(random), size_bytes: random.next(), crc32c: random.next() as u32 }
+            let mut key = text(random).trim_start_matches('/').to_owned();
+            if random.below(3) == 0 {
+                key = origin::join("a/b", &format!("sst/{key}"));
+            }
+            let mut label = || (random.below(3) == 0).then(|| text(random).into());
+            let labels = Labels { storage_class: label(), key_id: label() };
+            MapEntry { number, key, size_bytes: random.next(), crc32c: random.next() as u32, labels }
         })
         .collect()
 }
@@ -256,7 +264,13 @@ pub(super) fn root_of_format_1() -> Root {
         map_slot: 8,
         files_count: 3,
         map_in_parts: None,
-        added: vec![MapEntry { number: 25, key, size_bytes: 65_536, crc32c: 0x9abc_def0 }],
+        added: vec![MapEntry {
+            number: 25,
+            key,
+            size_bytes: 65_536,
+            crc32c: 0x9abc_def0,
+            labels: Labels::default(),
+        }],
         removed: vec![11, 12],
         wal_runs: vec![],
         position: None,
@@ -291,6 +305,22 @@ fn unknown_fields_of_an_extension_area_are_ignored_or_refused_by_their_tag() {
     }
 }
 
+/// Of one file, number 25.
+#[test]
+fn labels_that_fit_no_file_are_refused() {
+    let origins = |value: &[u8]| RootSlot::decode(&root_with_fields(&[(0x8002, value)]));
+    let shop = [1, 4, b's', b'h', b'o', b'p', 1, 25];
+    let Ok(RootSlot::Root(root)) = origins(&shop) else { panic!("refused") };
+    assert_eq!(root.added[0].key, "/shop/sst/ab/00000000000000000003-25.sst");
+    let twice = [&[2][..], &shop[1..], &[4, b's', b'h', b'o', b'q', 1, 25]].concat();
+    let another = [&shop[..7], &[26]].concat();
+    let again = [&[2][..], &shop[1..], &shop[1..]].concat();
+    for malformed in [&twice[..], &another, &again, &shop[..7], &[&shop[..], &[0]].concat(), b""] {
+        let error = origins(malformed).expect_err("malformed");
+        assert!(error.to_string().contains("labels"), "{malformed:?}: {error}");
+    }
+}
+
 #[test]
 fn runs_that_overlap_or_are_cut_are_refused() {
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
@@ -304,7 +334,8 @@ fn runs_that_overlap_or_are_cut_are_refused() {
 
 #[test]
 fn a_file_map_out_of_order_is_refused() {
-    let entry = |number| MapEntry { number, key: "k".into(), size_bytes: 1, crc32c: 2 };
+    let entry =
+        |number| MapEntry { number, key: "k".into(), size_bytes: 1, crc32c: 2, labels: Labels::default() };
     let map = LocalFiles { db_uuid: "u".into(), files: vec![entry(2), entry(2)], in_parts: None };
     assert!(LocalFiles::decode(&map.encode(&NONCE)).is_err());
 }
