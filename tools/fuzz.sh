@@ -9,7 +9,7 @@
 # programs, and its path is printed.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
-RUST_TARGETS=(roots maps chunks merged manifests claims hints local identity tombs names logs)
+RUST_TARGETS=(roots maps chunks merged manifests claims pins hints local identity tombs names logs)
 CPP_TARGETS=(rows keys)
 SHORT_RUNS=5000
 fuzz=$ATOLL_ROOT/build/fuzz

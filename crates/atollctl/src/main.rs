@@ -1,14 +1,16 @@
 //! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
 //!
 //! Never claims the database and never writes to it, except the probe objects of `doctor` and `certify`, which they delete
-//! again, and the pin of `gc --pause`.
+//! again, and pins: those of snapshots, and that of `gc --pause`.
 //! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, 2 that could not be told.
 
+mod ask;
 mod certify;
 mod doctor;
 mod gc;
 mod output;
 mod policy;
+mod snapshot;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,6 +19,7 @@ use objstore::protocol::{FsckOptions, Inspector, Unneeded, VerifyReport};
 use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size, utc};
+use snapshot::SnapshotAction;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,6 +130,11 @@ enum Command {
         #[arg(long)]
         resume: bool,
     },
+    /// Makes, shows and drops snapshots: states of the database that stay in the bucket.
+    Snapshot {
+        #[command(subcommand)]
+        action: SnapshotAction,
+    },
     /// Finds out why a bucket does not work: connection, permissions, clock, conditional writes.
     Doctor {
         /// file:///absolute/path or s3://bucket/prefix
@@ -149,6 +157,7 @@ enum Command {
 impl Command {
     fn url(&self) -> &str {
         match self {
+            Self::Snapshot { action } => action.url(),
             Self::Status { url }
             | Self::Ls { url, .. }
             | Self::Roots { url }
@@ -224,6 +233,7 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
+        Command::Snapshot { action } => snapshot::run(printer, inspector, action).await,
         Command::Gc { pause: true, .. } => gc::pause(printer, inspector).await,
         Command::Gc { resume: true, .. } => gc::resume(printer, inspector).await,
         Command::Gc { .. } => gc::plan(printer, inspector).await,

@@ -60,7 +60,12 @@ impl Table {
     pub(crate) fn lines(&self) -> Vec<String> {
         let widths: Vec<usize> = (0..self.right.len())
             .map(|column| {
-                self.rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0)
+                self.rows
+                    .iter()
+                    .filter_map(|row| row.get(column))
+                    .map(|cell| cell.chars().count())
+                    .max()
+                    .unwrap_or(0)
             })
             .collect();
         let cell = |text: &String, width: usize, right: bool| {
@@ -73,6 +78,12 @@ impl Table {
         };
         self.rows.iter().map(line).collect()
     }
+}
+
+/// A name as it is printed: what would break a line or a terminal is escaped.
+pub(crate) fn shown(name: &str) -> String {
+    let character = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    name.chars().map(character).collect()
 }
 
 /// Bytes with a binary unit.
@@ -135,6 +146,9 @@ mod tests {
         table.row(&["7".to_owned(), "a".to_owned()]);
         table.row(&["123".to_owned(), "bcd".to_owned()]);
         assert_eq!(table.lines(), ["  n  name", "  7  a", "123  bcd"]);
+        table.row(&["5".to_owned(), "é".to_owned()]);
+        assert_eq!(table.lines().last().map(String::as_str), Some("  5  é"));
+        assert_eq!(shown("a\n\u{1b}é"), "a\\n\\u{1b}é");
         assert_eq!(
             (size(17), size(1536), size(3 << 30)),
             ("17 B".into(), "1.5 KiB".into(), "3.0 GiB".into())

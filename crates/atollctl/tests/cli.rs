@@ -102,6 +102,31 @@ fn gc_shows_what_is_superfluous_and_deletes_nothing() {
 }
 
 #[test]
+fn snapshots_are_made_shown_and_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let name = "vor dem\n'Umbau' é";
+    let (code, text) = atollctl(&["snapshot", "create", &url, name]);
+    assert!(
+        code == Some(0) && text.contains("vor dem\\n'Umbau' é") && text.contains("1 files, 12 B"),
+        "{text}"
+    );
+    let (code, text) = atollctl(&["snapshot", "create", &url, name]);
+    assert!(code == Some(1) && text.contains("already"), "{code:?} {text}");
+    let (code, text) = atollctl(&["snapshot", "list", &url, "--json"]);
+    let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(code == Some(0) && all[0]["name"] == name && all[0]["kind"] == "snapshot", "{text}");
+    assert!(all[0]["shared_bytes"] == 12 && all[0]["alone_bytes"] == 0, "{text}");
+    let (code, text) = atollctl(&["snapshot", "drop", &url, name]);
+    assert!(code == Some(2) && text.contains("--yes"), "nobody can be asked: {code:?} {text}");
+    let (code, text) = atollctl(&["snapshot", "drop", "--yes", &url, "another"]);
+    assert!(code == Some(1) && text.contains("no snapshot"), "{code:?} {text}");
+    let (code, text) = atollctl(&["snapshot", "drop", "--yes", &url, name]);
+    assert!(code == Some(0) && text.contains("dropped"), "{code:?} {text}");
+    assert_eq!(atollctl(&["snapshot", "list", &url, "--json"]), (Some(0), "[]\n".to_owned()));
+}
+
+#[test]
 fn what_cannot_be_looked_at_is_said_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
     let empty = format!("file://{}", dir.path().display());

@@ -5,7 +5,7 @@
 //! In the order in which a reader meets them: [`bucket`] has the objects and the requests on their way, [`disk`] a local
 //! directory, [`owner`] the process that writes, [`publish`] its roots, [`claim`] the steps of a newcomer, [`open`]
 //! what it makes of its directory, [`restore`] what is found in the bucket alone, [`model`] all steps together.
-//! [`pin`] is a model of its own: pins and the collector, section 3.6 of the design, which no code follows yet.
+//! [`pin`] is a model of its own: pins and the collector.
 //!
 //! # What is in the model
 //!

@@ -1,11 +1,14 @@
-//! Pins and the collector, as section 3.6 of the design has them (gate G5). No code follows this model yet: it is here for
-//! the one that comes next.
+//! Pins and the collector (gate G5): objstore's protocol/pin.rs, protocol/snapshot.rs and protocol/gc/collector.rs.
 //!
 //! ```text
 //! pin root R:                       collect:
-//!   create pin/<id> {R}               H = newest root outside of the retention; create gc/horizon {H}
-//!   read the horizon                  list pin/
-//!   H >= R: delete the pin, give up   delete what only roots <= H need that no pin names
+//!   create pin/<id> {R}               a tomb: what the newest root H does not need
+//!   read the horizon                  create gc/horizon/<H>
+//!   H > R: delete the pin, give up    list pin/
+//!                                     delete what only roots < H need that no pin names
+//! copy a pin of R, as a clone of a snapshot or of a clone does:
+//!   create pin/<id> {R}
+//!   look at the other pin: is it gone? delete the own one, give up
 //! ```
 
 use stateright::{Model, Property};
@@ -23,6 +26,8 @@ pub struct Pins {
     pub horizon_before_list: bool,
     /// The writer of a pin reads the horizon after it.
     pub horizon_after_pin: bool,
+    /// Who copies a pin looks at the other one afterwards.
+    pub original_after_copy: bool,
 }
 
 /// A process that pins a root.
@@ -34,17 +39,23 @@ pub enum Pinner {
     Sent(u8),
     /// The pin is in the bucket.
     Written(u8),
+    /// It has seen a pin of this root, that of this pinner, and has sent its own.
+    CopySent(u8, u8),
+    /// The copy is in the bucket.
+    CopyWritten(u8, u8),
     /// It relies on the root.
     Using(u8),
     /// It has given up, or is done.
     Done,
 }
 
-/// How far a run of the collector is; root numbers are those at and below which objects may go.
+/// How far a run of the collector is; root numbers are those of horizons: objects that only lower roots need may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Run {
     /// Between two runs.
     Idle,
+    /// A tomb is written.
+    Tomb(u8),
     /// The horizon is durable (or, without G5, is not).
     Horizon(u8),
     /// The roots that stay, as bits.
@@ -76,6 +87,8 @@ pub enum Step {
     Delete(u8),
     /// A pinner goes on.
     Pin(usize),
+    /// A pinner begins to copy the pin of another.
+    Copy(usize, usize),
 }
 
 impl Model for Pins {
@@ -97,7 +110,12 @@ impl Model for Pins {
             steps.push(Step::Collect);
         }
         steps.extend((0..8).filter(|object| state.deletes & (1 << object) != 0).map(Step::Delete));
-        steps.extend((0..state.pinners.len()).filter(|at| state.pinners[*at] != Pinner::Done).map(Step::Pin));
+        let pinners = 0..state.pinners.len();
+        steps.extend(pinners.clone().filter(|at| state.pinners[*at] != Pinner::Done).map(Step::Pin));
+        for at in pinners.clone().filter(|at| state.pinners[*at] == Pinner::Idle) {
+            let originals = pinners.clone().filter(|from| matches!(state.pinners[*from], Pinner::Using(_)));
+            steps.extend(originals.map(|from| Step::Copy(at, from)));
+        }
     }
 
     fn next_state(&self, state: &State, step: Step) -> Option<State> {
@@ -114,6 +132,10 @@ impl Model for Pins {
                 next.deletes &= !(1 << object);
             }
             Step::Pin(at) => next.pinners[at] = self.pin(state, state.pinners[at]),
+            Step::Copy(at, from) => {
+                let Pinner::Using(root) = state.pinners[from] else { return None };
+                next.pinners[at] = Pinner::CopySent(root, from as u8);
+            }
         }
         Some(next)
     }
@@ -139,6 +161,14 @@ impl Model for Pins {
                 let is_used = state.pinners.iter().any(|pinner| matches!(pinner, Pinner::Using(_)));
                 is_used && state.objects.count_ones() < u32::from(state.newest)
             }),
+            Property::sometimes(
+                "a copy outlives its original, and the horizon is above it",
+                |_, state: &State| {
+                    let is_below =
+                        |pinner: &Pinner| matches!(pinner, Pinner::Using(root) if *root < state.horizon);
+                    state.pinners.iter().any(is_below) && state.pinners.contains(&Pinner::Done)
+                },
+            ),
         ]
     }
 }
@@ -148,16 +178,18 @@ impl Pins {
         state.run = match state.run {
             Run::Idle => {
                 state.runs += 1;
-                let below = state.newest - 1;
-                if self.horizon_before_list {
-                    state.horizon = state.horizon.max(below);
-                }
-                Run::Horizon(below)
+                Run::Tomb(state.newest)
             }
-            Run::Horizon(below) => Run::Listed(below, pinned(&state.pinners)),
-            Run::Listed(below, pinned) => {
-                state.horizon = state.horizon.max(below);
-                let old = (1..=below).map(|root| 1 << root).sum::<u8>();
+            Run::Tomb(horizon) => {
+                if self.horizon_before_list {
+                    state.horizon = state.horizon.max(horizon);
+                }
+                Run::Horizon(horizon)
+            }
+            Run::Horizon(horizon) => Run::Listed(horizon, pinned(&state.pinners)),
+            Run::Listed(horizon, pinned) => {
+                state.horizon = state.horizon.max(horizon);
+                let old = (1..horizon).map(|root| 1 << root).sum::<u8>();
                 state.deletes |= old & !pinned & state.objects;
                 Run::Idle
             }
@@ -168,8 +200,13 @@ impl Pins {
         match pinner {
             Pinner::Idle => Pinner::Sent(state.newest),
             Pinner::Sent(root) => Pinner::Written(root),
-            Pinner::Written(root) if self.horizon_after_pin && state.horizon >= root => Pinner::Done,
+            Pinner::Written(root) if self.horizon_after_pin && state.horizon > root => Pinner::Done,
             Pinner::Written(root) => Pinner::Using(root),
+            Pinner::CopySent(root, from) => Pinner::CopyWritten(root, from),
+            Pinner::CopyWritten(root, from) => {
+                let is_there = state.pinners[usize::from(from)] == Pinner::Using(root);
+                if is_there || !self.original_after_copy { Pinner::Using(root) } else { Pinner::Done }
+            }
             Pinner::Using(_) | Pinner::Done => Pinner::Done,
         }
     }
@@ -178,7 +215,7 @@ impl Pins {
 /// What LIST pin/ shows, as bits.
 fn pinned(pinners: &[Pinner]) -> u8 {
     let roots = pinners.iter().filter_map(|pinner| match pinner {
-        Pinner::Written(root) | Pinner::Using(root) => Some(1 << root),
+        Pinner::Written(root) | Pinner::CopyWritten(root, _) | Pinner::Using(root) => Some(1 << root),
         _ => None,
     });
     roots.fold(0, |all, root| all | root)

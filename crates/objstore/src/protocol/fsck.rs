@@ -5,7 +5,7 @@
 //! moment while an owner works, so an object counts as an orphan only if it is older than the grace time and is still
 //! there, and still in no root, at a second look.
 
-use super::gc::{Needs, Use};
+use super::gc::{Needs, Use, held_among};
 use super::image::Image;
 use super::inspect::{Inspector, VerifyReport};
 use super::names;
@@ -94,6 +94,7 @@ impl Inspector {
         let image = self.newest_image().await?.map(|(image, _)| image);
         let live: HashSet<&str> =
             image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
+        let held = held_among(self.bucket(), &objects).await?;
         let mut needs = needs_of(image.as_ref());
         if let Some(image) = &image {
             self.add_parts_of_kept_roots(&mut needs, image, &objects).await?;
@@ -105,6 +106,7 @@ impl Inspector {
         for object in &objects {
             match use_of(object) {
                 Use::Needed => {}
+                Use::Unneeded if held.needs(&object.key) => {}
                 Use::Foreign => report.foreign.push(object.key.clone()),
                 Use::Unneeded => {
                     let age = now.duration_since(object.last_modified).unwrap_or_default();

@@ -9,6 +9,7 @@ use super::image;
 use super::map_record::{FileMap, LocalFiles, MapEntry, MapInParts, MapPart, PartRef};
 use super::marks::{BinlogPosition, Gtid};
 use super::names::{self, ManifestCopy};
+use super::pin::{self, Pin, PinKind, SnapshotName};
 use super::position::Position;
 use super::records::{
     Alive, ClaimRoot, EpochClaim, Fence, ManifestChunk, Marker, Root, RootId, RootSlot, WalChunk, WalSlot,
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "merged", run: merged, seeds: merged_seeds },
     Target { name: "manifests", run: manifests, seeds: manifest_seeds },
     Target { name: "claims", run: claims, seeds: claim_seeds },
+    Target { name: "pins", run: pins, seeds: pin_seeds },
     Target { name: "hints", run: hints, seeds: hint_seeds },
     Target { name: "local", run: local, seeds: local_seeds },
     Target { name: "identity", run: identities, seeds: identity_seeds },
@@ -139,6 +141,11 @@ fn manifests(bytes: &[u8]) {
 
 fn claims(bytes: &[u8]) {
     round_trip(bytes, EpochClaim::decode, |claim| claim.encode(&NONCE));
+}
+
+fn pins(bytes: &[u8]) {
+    round_trip(bytes, Pin::decode, |pin| pin.encode(&NONCE));
+    round_trip(bytes, SnapshotName::decode, |name| name.encode(&NONCE));
 }
 
 fn hints(bytes: &[u8]) {
@@ -315,6 +322,21 @@ fn claim_seeds() -> Vec<Vec<u8>> {
     let mut without_home = FrameWriter::fixed(super::records::KIND_EPOCH, &NONCE);
     without_home.u64(3).bytes(b"host:3306").u64(1);
     vec![claim.encode(&NONCE), without_home.finish()]
+}
+
+fn pin_seeds() -> Vec<Vec<u8>> {
+    let pin = |kind| Pin {
+        kind,
+        name: "before".to_owned(),
+        root: RootId { epoch: 3, slot: 2 },
+        wal_end: 9,
+        created_ms: 1,
+        creator: "host:1".to_owned(),
+        position: position(),
+    };
+    let name = SnapshotName { name: "before".to_owned(), pin: pin::new_key(&NONCE) };
+    let [first, second] = [PinKind::Snapshot, PinKind::Clone].map(|kind| pin(kind).encode(&NONCE));
+    vec![first, second, name.encode(&NONCE)]
 }
 
 fn hint_seeds() -> Vec<Vec<u8>> {

@@ -5,7 +5,7 @@
 
 use super::age::{self, NewestRecord};
 use super::home::Home;
-use super::identity::{self, Parent};
+use super::identity::{self, Identity, Parent};
 use super::image::{self, Image};
 use super::local::damaged_object;
 use super::marks::{BinlogPosition, Commit, CommitReader};
@@ -135,10 +135,7 @@ impl Inspector {
     /// Errors: `NotFound` when there is no database. Requests: LIST of everything, a few GETs.
     pub async fn status(&self) -> Result<DatabaseStatus> {
         let bucket = &self.bucket;
-        let identity = identity::read(bucket).await?.ok_or_else(|| StoreError::NotFound {
-            operation: "reading",
-            object: format!("{} in {}: the prefix holds no Atoll database", names::DB, bucket.place()),
-        })?;
+        let identity = self.identity().await?;
         let owner = alive::read(bucket).await?.map(|hint| OwnerStatus {
             epoch: hint.epoch,
             server_id: hint.server_id,
@@ -167,6 +164,15 @@ impl Inspector {
             owner,
             root,
             objects,
+        })
+    }
+
+    /// Whose database it is. Errors: `NotFound` when there is none. Requests: a GET.
+    pub(super) async fn identity(&self) -> Result<Identity> {
+        let place = self.bucket.place();
+        identity::read(&self.bucket).await?.ok_or_else(|| StoreError::NotFound {
+            operation: "reading",
+            object: format!("{} in {place}: the prefix holds no Atoll database", names::DB),
         })
     }
 
@@ -257,7 +263,7 @@ impl Inspector {
         }
     }
 
-    async fn verify_image(
+    pub(super) async fn verify_image(
         &self,
         image: &Image,
         wal_end: Option<u64>,
@@ -342,7 +348,7 @@ impl Inspector {
     }
 
     /// The newest published root and, when its epoch is closed, the end of its WAL.
-    async fn newest_id(&self) -> Result<Option<(RootId, Option<u64>)>> {
+    pub(super) async fn newest_id(&self) -> Result<Option<(RootId, Option<u64>)>> {
         let epoch = claim::newest_epoch(&self.bucket).await?;
         Ok(match age::newest_record(&self.bucket, epoch).await? {
             Some(NewestRecord::Root(root)) => Some((root.id, None)),

@@ -40,6 +40,7 @@ mod merger;
 mod names;
 mod open;
 mod opener;
+mod pin;
 mod position;
 mod publisher;
 mod records;
@@ -48,6 +49,7 @@ mod restore;
 mod shared;
 mod shipper;
 mod slots;
+mod snapshot;
 mod store;
 mod wal_record;
 mod wal_runs;
@@ -62,6 +64,7 @@ pub use inspect::{
 pub use marks::{BinlogPosition, Commit, CommitReader, Gtid};
 pub use opener::Opener;
 pub use position::NotedCommit;
+pub use snapshot::{SNAPSHOT_NAME_BYTES_MAX, SnapshotStatus};
 pub use store::{Store, StoreStats};
 #[cfg(test)]
 pub(crate) use test_random::Random;
@@ -108,6 +111,8 @@ mod sim_checks;
 mod sim_test;
 #[cfg(test)]
 mod sim_world;
+#[cfg(test)]
+mod snapshot_test;
 #[cfg(test)]
 mod supervision_test;
 #[cfg(test)]

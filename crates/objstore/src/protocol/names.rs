@@ -17,6 +17,10 @@ pub(crate) const MANIFEST_DIR: &str = "man/";
 pub(crate) const WAL_DIR: &str = "wal/";
 /// Prefix of what holds deletions back.
 pub(crate) const PIN_DIR: &str = "pin/";
+/// Prefix of the names of snapshots.
+pub(crate) const SNAPSHOT_DIR: &str = "snapshot/";
+/// Prefix of the records below which roots may have lost objects.
+pub(crate) const HORIZON_DIR: &str = "gc/horizon/";
 /// Prefix of every list of keys to delete.
 pub(crate) const TOMB_DIR: &str = "tomb/";
 /// Prefix of every part of a file map.
@@ -75,6 +79,11 @@ pub(crate) fn map_part(epoch: u64, part: u64) -> String {
     format!("map/{epoch:020}/{part:020}")
 }
 
+/// What roots below `slot` of `epoch`, and those of former epochs, need may be deleted.
+pub(crate) fn horizon(epoch: u64, slot: u64) -> String {
+    format!("{HORIZON_DIR}{epoch:020}/{slot:020}")
+}
+
 /// Tomb number `number` of the owner `epoch`.
 pub(crate) fn tomb(epoch: u64, number: u64) -> String {
     format!("tomb/{epoch:020}/{number:020}")
@@ -85,8 +94,8 @@ pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
     number_of(key.strip_prefix(EPOCH_DIR)?)
 }
 
-/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>` or `tomb/<E>/<n>`; `dir` is [`ROOT_DIR`], [`WAL_DIR`],
-/// [`MAP_DIR`] or [`TOMB_DIR`].
+/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>`, `tomb/<E>/<n>` or `gc/horizon/<E>/<S>`; `dir` is [`ROOT_DIR`],
+/// [`WAL_DIR`], [`MAP_DIR`], [`TOMB_DIR`] or [`HORIZON_DIR`].
 pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
     let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
     Some((number_of(epoch)?, number_of(slot)?))
@@ -142,6 +151,7 @@ mod tests {
             assert_eq!(parse_slot(WAL_DIR, &wal_chunk(n, 7)), Some((n, 7)));
             assert_eq!(parse_slot(TOMB_DIR, &tomb(3, n)), Some((3, n)));
             assert_eq!(parse_slot(MAP_DIR, &map_part(3, n)), Some((3, n)));
+            assert_eq!(parse_slot(HORIZON_DIR, &horizon(3, n)), Some((3, n)));
             assert_eq!(parse_merged_chunks(&merged_chunks(3, n, 9)), Some((3, n, 9)));
             assert_eq!(parse_slot(WAL_DIR, &merged_chunks(3, n, 9)), None);
             assert_eq!(parse_merged_chunks(&wal_chunk(n, 7)), None);

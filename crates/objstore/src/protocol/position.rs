@@ -4,7 +4,7 @@
 //! base root and the marks in the local WALs.
 
 use super::local::{wal_files, wal_path};
-use super::marks::{BinlogPosition, CommitReader, Gtid};
+use super::marks::{BinlogPosition, Commit, CommitReader, Gtid};
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
 use std::collections::BTreeMap;
@@ -91,6 +91,13 @@ pub struct NotedCommit {
     pub binlog: Option<BinlogPosition>,
 }
 
+impl From<&Commit> for NotedCommit {
+    fn from(commit: &Commit) -> Self {
+        let sequence = commit.sequence + u64::from(commit.changes);
+        Self { sequence, time_us: commit.time_us, gtid: commit.gtid, binlog: commit.binlog }
+    }
+}
+
 /// Follows the commits of a running database.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
@@ -143,11 +150,7 @@ impl Tracker {
                     break;
                 }
                 match reader.read(number, &piece[..length]) {
-                    Ok(commits) => commits.iter().for_each(|commit| {
-                        let (gtid, binlog) = (commit.gtid, commit.binlog);
-                        let sequence = commit.sequence + u64::from(commit.changes);
-                        self.note(&NotedCommit { sequence, time_us: commit.time_us, gtid, binlog });
-                    }),
+                    Ok(commits) => commits.iter().for_each(|commit| self.note(&commit.into())),
                     Err(error) => log(Level::Warning, &format!("looking for GTIDs in the log: {error}")),
                 }
             }

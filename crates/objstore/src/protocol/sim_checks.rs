@@ -10,12 +10,15 @@ use crate::sim::network::{Network, Verb};
 use crate::sim::{elapsed, fail};
 use object_store::memory::InMemory;
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+/// What no reader of the database reads.
+const UNREAD: [&str; 5] = ["hint/", names::TOMB_DIR, names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
 
 /// A root that is or was the newest, and what its readers need.
 struct Newest {
@@ -32,6 +35,8 @@ pub(crate) struct Watcher {
     /// A reader of a root finds all of it for so long after it was the newest.
     grace: Duration,
     roots: Mutex<Vec<Newest>>,
+    /// What snapshots need, by their names.
+    pinned: Mutex<BTreeMap<String, HashSet<String>>>,
 }
 
 /// The bucket itself: without the network, each request ends at once.
@@ -52,18 +57,46 @@ pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> T {
 
 impl Watcher {
     /// Looks at everything that lands in the bucket of `network` from now on.
-    pub(crate) fn watch(network: &Arc<Network>, grace: Duration) {
+    pub(crate) fn watch(network: &Arc<Network>, grace: Duration) -> Arc<Self> {
         let inspector = Inspector::new(direct(&network.store));
-        let watcher = Self { inspector, grace, roots: Mutex::default() };
-        network.on_landed(Box::new(move |verb, key| watcher.landed(verb, key)));
+        let (roots, pinned) = Default::default();
+        let watcher = Arc::new(Self { inspector, grace, roots, pinned });
+        let hears = Arc::clone(&watcher);
+        network.on_landed(Box::new(move |verb, key| hears.landed(verb, key)));
+        watcher
+    }
+
+    /// The snapshot `name` was made: from now on nothing of it may go.
+    pub(crate) fn pinned(&self, name: &str) {
+        match at_once(self.inspector.verify_snapshot(name, true, |_, _| {})) {
+            Ok(report) if report.problems.is_empty() => {}
+            Ok(report) => {
+                return fail(format!("the new snapshot '{name}' misses something: {:?}", report.problems));
+            }
+            Err(error) => return fail(format!("the new snapshot '{name}' cannot be read: {error}")),
+        }
+        let keys = at_once(self.inspector.snapshot_keys(name)).unwrap();
+        self.pinned.lock().insert(name.to_owned(), keys);
+    }
+
+    /// The snapshot `name` is about to be dropped.
+    pub(crate) fn unpinned(&self, name: &str) {
+        self.pinned.lock().remove(name);
+    }
+
+    fn check_snapshots(&self, key: &str) {
+        if let Some((name, _)) = self.pinned.lock().iter().find(|(_, keys)| keys.contains(key)) {
+            fail(format!("{key} was deleted although the snapshot '{name}' needs it"));
+        }
     }
 
     fn landed(&self, verb: Verb, key: &str) {
         if names::parse_slot(names::ROOT_DIR, key).is_some() && verb == Verb::Put {
             self.note_newest();
             self.verify(&format!("after {key} was created"));
-        } else if verb == Verb::Delete && !key.starts_with("hint/") && !key.starts_with(names::TOMB_DIR) {
+        } else if verb == Verb::Delete && !UNREAD.iter().any(|dir| key.starts_with(dir)) {
             self.check_readers(key);
+            self.check_snapshots(key);
             self.verify(&format!("after {key} was deleted"));
         }
     }

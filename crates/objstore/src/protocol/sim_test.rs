@@ -1,5 +1,5 @@
-//! Goal:   whatever several servers do to one database, whatever becomes of their requests and whenever they die, what was
-//!         acknowledged is found again, the newest root can be restored at every moment, no reader loses an object within
+//! Goal:   whatever several servers do to one database and whoever makes snapshots of it, whatever becomes of their requests and whenever they die, what was
+//!         acknowledged is found again, the newest root and those of snapshots can be restored at every moment, no reader loses an object within
 //!         the grace time, and in the end nothing is left that nothing needs (I1, I3, I4, I5).
 //! Method: the real code in a simulation (`sim/`): one seed, one history. `make sim SEEDS=10000` runs so many
 //!         seeds, `ATOLL_SEED=7` one of them, with its trace.
@@ -18,6 +18,9 @@ use tempfile::TempDir;
 
 const NO_GRACE: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
+
+/// The line of who makes snapshots; servers count from 1.
+const PINNER: u64 = 0;
 
 /// Seeds of the short form, in `make test`.
 const SEEDS: u64 = 50;
@@ -39,11 +42,53 @@ fn history_without(rule: Option<Rule>) {
             sim::spawn("server", move || serve(&world))
         })
         .collect();
+    let pinner = {
+        let world = Arc::clone(&world);
+        sim::spawn("pinner", move || make_snapshots(&world))
+    };
     let dirs: Vec<Arc<TempDir>> = servers.into_iter().map(|server| server.join()).collect();
+    let made = pinner.join();
     world.network.hurt(0);
     note("the network is healthy");
     sim::sleep(2 * LATE_MAX);
+    for name in &made {
+        world.watcher.unpinned(name);
+    }
+    drop_all_pins(&world);
     end(&world, &dirs[0]);
+}
+
+/// Somebody beside the servers makes snapshots and drops some. Returns the names of those that were made.
+fn make_snapshots(world: &Arc<World>) -> Vec<String> {
+    let line = world.network.line(PINNER);
+    let inspector = Inspector::new(world.bucket(&line));
+    let mut made: Vec<String> = Vec::new();
+    for number in 0..below(8) {
+        sim::sleep(Duration::from_millis(below(2000)));
+        let name = format!("snapshot {}", number % 3);
+        // An error may have left a pin, too.
+        if sim::block_on(inspector.create_snapshot(&name, "pinner")).is_ok() {
+            note(&format!("made {name}"));
+            world.watcher.pinned(&name);
+            made.push(name);
+        }
+        if (once_in(2) || made.len() == 3)
+            && let Some(name) = made.pop()
+        {
+            world.watcher.unpinned(&name);
+            note(&format!("drops {name}"));
+            let _ = sim::block_on(inspector.drop_snapshot(&name));
+        }
+    }
+    made
+}
+
+/// The snapshots that are left, and pins that came late.
+fn drop_all_pins(world: &World) {
+    let bucket = world.direct();
+    for pin in at_once(bucket.list(names::PIN_DIR, None)).unwrap() {
+        at_once(bucket.delete(&pin.key)).unwrap();
+    }
 }
 
 /// Lives of one server in one directory.
@@ -149,7 +194,7 @@ fn a_seed_run_twice_gives_one_trace() {
 
 #[test]
 fn a_rule_that_is_switched_off_is_found() {
-    for rule in [Rule::G2, Rule::Grace] {
+    for rule in [Rule::G2, Rule::Grace, Rule::Horizon] {
         let fails =
             |seed: &u64| sim::run(*seed, false, move || history_without(Some(rule))).failure.is_some();
         let seed = (0..200).find(fails).unwrap_or_else(|| panic!("{rule:?}: not found"));

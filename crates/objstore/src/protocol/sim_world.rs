@@ -29,12 +29,15 @@ pub(crate) enum Rule {
     G2,
     /// What no root needs stays for the grace time.
     Grace,
+    /// C7: the horizon is raised before pins are listed.
+    Horizon,
 }
 
 /// The bucket, and what was promised to clients.
 pub(crate) struct World {
     pub(crate) network: Arc<Network>,
     pub(crate) tuning: Tuning,
+    pub(crate) watcher: Arc<Watcher>,
     ledger: Mutex<Ledger>,
 }
 
@@ -70,6 +73,7 @@ impl World {
         let gc = GcTuning {
             gather: Duration::from_millis(10 + below(300)),
             grace: if without == Some(Rule::Grace) { Duration::ZERO } else { grace },
+            raises_horizon: without != Some(Rule::Horizon),
             hold_interval: Duration::from_millis(500),
             search_interval: Duration::from_secs(2 + below(5)),
             deletes_per_second: 1000,
@@ -85,11 +89,11 @@ impl World {
             gate_wal: without != Some(Rule::G2),
             ..quick()
         };
-        Watcher::watch(&network, grace);
-        Arc::new(Self { network, tuning, ledger: Mutex::default() })
+        let watcher = Watcher::watch(&network, grace);
+        Arc::new(Self { network, tuning, watcher, ledger: Mutex::default() })
     }
 
-    fn bucket(&self, line: &Arc<Line>) -> Bucket {
+    pub(crate) fn bucket(&self, line: &Arc<Line>) -> Bucket {
         Bucket::new(Parts {
             policy: RetryPolicy {
                 delay_min: Duration::from_millis(5),

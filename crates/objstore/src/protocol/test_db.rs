@@ -53,6 +53,7 @@ pub(crate) fn quick_gc() -> GcTuning {
     GcTuning {
         gather: Duration::from_millis(1),
         grace: Duration::ZERO,
+        raises_horizon: true,
         hold_interval: Duration::from_millis(20),
         search_interval: Duration::from_secs(3600),
         deletes_per_second: 100_000,

@@ -1,20 +1,24 @@
 //! The collector's task: gathers keys into tombs, waits for the grace time, deletes, and searches the bucket for strays.
 //!
-//! One batch at a time, all from one task. Requests: per batch of at most 1000 keys a PUT, a GET, a LIST, a DELETE per key
-//! and one more; per search a LIST per 1000 objects and one per
+//! One batch at a time, all from one task. Requests: per batch of at most 1000 keys two PUTs, a GET, a LIST, a DELETE per key
+//! and two more; for a pin that is new those that read its root; per search a LIST per 1000 objects and one per
 //! 1000 unfinished uploads, each of which costs a DELETE. An idle collector sends none.
 
+use super::held::Held;
 use super::keep::{Needs, Use};
 use super::tombs::{self, KEYS_PER_TOMB_MAX, Tomb};
 use super::{GcTuning, KEYS_MAX};
 use crate::bucket::ObjectInfo;
 use crate::error::{Result, StoreError};
 use crate::log::Level;
+use crate::machine::fill_random;
 use crate::protocol::names;
+use crate::protocol::pin::{Listed, horizon_of};
 use crate::protocol::records::{RootId, RootSlot};
 use crate::protocol::shared::{Former, Shared};
 use crate::protocol::slots::read_root_slot;
 use crate::stats::read;
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::{BTreeSet, HashSet};
@@ -68,6 +72,10 @@ struct Collector {
     roots_seen: Option<u64>,
     searches: u32,
     is_hold_told: bool,
+    /// The highest horizon that this process has made known.
+    horizon: Option<RootId>,
+    /// What pins hold, as of the last look.
+    held: Held,
 }
 
 impl Collector {
@@ -85,6 +93,8 @@ impl Collector {
             roots_seen: None,
             searches: 0,
             is_hold_told: false,
+            horizon: None,
+            held: Held::default(),
         }
     }
 
@@ -116,7 +126,8 @@ impl Collector {
             return Ok(());
         }
         while let Some(at) = self.tombs.iter().position(|tomb| tomb.due <= now) {
-            if !self.may_delete().await? {
+            let horizon = self.tombs[at].horizon;
+            if !self.may_delete(horizon).await? {
                 return Ok(());
             }
             let mut tomb = self.tombs.swap_remove(at);
@@ -180,19 +191,26 @@ impl Collector {
                 self.shared.inbox.propose(keys.drain(index * KEYS_PER_TOMB_MAX..));
                 return Err(error);
             }
-            self.tombs.push(Tomb { name, keys: batch.to_vec(), due: Instant::now() + self.tuning.grace });
+            self.tombs.push(self.tomb(name, batch.to_vec()));
         }
         Ok(())
     }
 
-    /// C4: whether a batch may be deleted now. A pin of any kind holds everything; a fence ends this owner.
-    async fn may_delete(&mut self) -> Result<bool> {
-        let shared = &self.shared;
-        let pins = shared.bucket.list(names::PIN_DIR, None).await?;
-        if let Some(pin) = pins.first() {
-            self.hold(&pin.key);
+    /// A tomb whose grace time begins now.
+    fn tomb(&self, name: String, keys: Vec<String>) -> Tomb {
+        let horizon = RootId { epoch: self.shared.epoch, slot: self.shared.published_slot() };
+        Tomb { name, keys, horizon, due: Instant::now() + self.tuning.grace }
+    }
+
+    /// C4, C7: whether a batch may be deleted that no root from `horizon` on needs. Afterwards it is known what pins hold. A fence
+    /// ends this owner.
+    async fn may_delete(&mut self, horizon: RootId) -> Result<bool> {
+        self.raise_horizon(horizon).await?;
+        let pins = self.shared.bucket.list(names::PIN_DIR, None).await?;
+        if !self.look_at_pins(&pins).await? {
             return Ok(false);
         }
+        let shared = &self.shared;
         let next = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
         match read_root_slot(&shared.bucket, next).await {
             Ok(RootSlot::Fence(fence)) => {
@@ -205,13 +223,44 @@ impl Collector {
         }
     }
 
-    fn hold(&mut self, pin: &str) {
+    /// Makes it known that what roots below `to` need may be gone from now on. Requests: a PUT, and a DELETE of the horizon
+    /// before; none when a horizon of this process is as high.
+    async fn raise_horizon(&mut self, to: RootId) -> Result<()> {
+        if self.horizon >= Some(to) || !self.tuning.raises_horizon {
+            return Ok(());
+        }
+        let mut nonce = [0; 16];
+        fill_random(&mut nonce)?;
+        let bucket = &self.shared.bucket;
+        // It does not matter who has created it: it has no other content than its name.
+        bucket
+            .create_slot(&names::horizon(to.epoch, to.slot), Bytes::copy_from_slice(&nonce), &nonce)
+            .await?;
+        if let Some(RootId { epoch, slot }) = self.horizon.replace(to) {
+            bucket.delete(&names::horizon(epoch, slot)).await?;
+        }
+        Ok(())
+    }
+
+    /// Learns what the pins among `objects` hold, and takes those away that were given up. False: one of them holds everything.
+    async fn look_at_pins(&mut self, objects: &[ObjectInfo]) -> Result<bool> {
+        let bucket = &self.shared.bucket;
+        let listed = Listed::among(objects);
+        self.held.update(bucket, &listed).await?;
+        for key in &listed.released {
+            bucket.delete(key).await?;
+        }
+        let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
+            return Ok(true);
+        };
+        self.hold(&reason);
+        Ok(false)
+    }
+
+    fn hold(&mut self, reason: &str) {
         self.not_before = Instant::now() + self.tuning.hold_interval;
         if !std::mem::replace(&mut self.is_hold_told, true) {
-            (self.shared.log)(
-                Level::Info,
-                &format!("nothing is deleted from the bucket, because {pin} holds it"),
-            );
+            (self.shared.log)(Level::Info, &format!("nothing is deleted from the bucket, because {reason}"));
         }
     }
 
@@ -249,7 +298,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Those of `objects`, keys and their sizes, that are not needed.
+    /// Those of `objects`, keys and their sizes, that neither this owner nor a pin needs.
     fn unneeded<'a>(
         &self,
         needs: &Needs,
@@ -261,6 +310,7 @@ impl Collector {
             |(key, size): &(&str, Option<u64>)| needs.use_of(key, *size, is_later) == Use::Unneeded;
         let mut keys: BTreeSet<String> = objects.filter(is_unneeded).map(|(key, _)| key.to_owned()).collect();
         self.shared.files.retain_unknown(&mut keys);
+        keys.retain(|key| !self.held.needs(key));
         keys
     }
 
@@ -275,13 +325,13 @@ impl Collector {
     async fn search(&mut self) -> Result<()> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let objects = self.shared.bucket.list("", None).await?;
-        if let Some(pin) = objects.iter().find(|object| object.key.starts_with(names::PIN_DIR)) {
-            self.hold(&pin.key);
+        if !self.look_at_pins(&objects).await? {
             self.next_search = Instant::now() + self.tuning.search_interval;
             return Ok(());
         }
         self.adopt_tombs(&objects).await?;
         self.abort_strays().await?;
+        self.delete_lower_horizons(&objects).await?;
         // After the listing: what it shows has been known to RocksDB's files or to a root since before.
         let Some(needs) = self.judge() else { return Ok(()) };
         let tombed: HashSet<&str> =
@@ -297,6 +347,16 @@ impl Collector {
         self.roots_seen = Some(roots);
         let pages = u32::try_from(objects.len() / PAGE_OBJECTS).unwrap_or(u32::MAX);
         self.next_search = Instant::now() + self.tuning.search_interval + REST_PER_PAGE.saturating_mul(pages);
+        Ok(())
+    }
+
+    /// Takes the horizons of former owners away, once there is a higher one.
+    async fn delete_lower_horizons(&self, objects: &[ObjectInfo]) -> Result<()> {
+        let lower =
+            |object: &&ObjectInfo| horizon_of(&object.key).is_some_and(|root| Some(root) < self.horizon);
+        for object in objects.iter().filter(lower) {
+            self.shared.bucket.delete(&object.key).await?;
+        }
         Ok(())
     }
 
@@ -349,10 +409,7 @@ impl Collector {
                 continue;
             }
             match tombs::read(&self.shared.bucket, &object.key).await {
-                Ok(Some(keys)) => {
-                    let due = Instant::now() + self.tuning.grace;
-                    self.tombs.push(Tomb { name: object.key.clone(), keys, due });
-                }
+                Ok(Some(keys)) => self.tombs.push(self.tomb(object.key.clone(), keys)),
                 Ok(None) => {}
                 Err(error @ StoreError::Unavailable(_)) => return Err(error),
                 // One that cannot be read keeps nothing from being deleted: this search finds what it lists.

@@ -10,8 +10,8 @@ use crate::protocol::wal_record::WalRun;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Prefixes whose objects have no numbers to check: hints, tombs, pins.
-const PLAIN_DIRS: [&str; 3] = ["hint/", "tomb/", names::PIN_DIR];
+/// Prefixes whose objects have no numbers to check: hints, tombs, pins, snapshots, horizons.
+const PLAIN_DIRS: [&str; 5] = ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
 
 /// Whom an object serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -86,6 +86,8 @@ fn what_later_owners_the_protocol_and_others_wrote_is_left_alone() {
         names::ALIVE.to_owned(),
         names::tomb(1, 2),
         "pin/x".to_owned(),
+        "snapshot/x".to_owned(),
+        names::horizon(7, 3),
     ] {
         assert_eq!(use_of(&key, 1000), Use::Needed, "{key}");
     }

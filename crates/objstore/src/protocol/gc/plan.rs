@@ -3,7 +3,7 @@
 //! Only the owner may delete: a server that died may have uploaded table files that its local directory names and no root
 //! yet (D2), and its next start needs them. From outside those look like strays, however old they are.
 
-use super::tombs;
+use super::{held_among, tombs};
 use crate::bucket::SlotOutcome;
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
@@ -22,7 +22,7 @@ const PAUSE: &str = "pin/atollctl-pause";
 /// What is not needed in the bucket.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GcPlan {
-    /// While there are any, nothing is deleted.
+    /// Pins that hold everything: while there are any, nothing is deleted.
     pub pins: Vec<String>,
     /// In a tomb: deleted at the end of the grace time, by an owner that runs.
     pub tombed: Vec<Unneeded>,
@@ -45,7 +45,8 @@ impl Inspector {
         for tomb in bucket.list(names::TOMB_DIR, None).await? {
             listed.extend(tombs::read(bucket, &tomb.key).await?.unwrap_or_default());
         }
-        let pins = bucket.list(names::PIN_DIR, None).await?.into_iter().map(|pin| pin.key).collect();
+        let held = held_among(bucket, &bucket.list(names::PIN_DIR, None).await?).await?;
+        let pins = held.holds_all().map(|(pin, _)| pin.to_owned()).into_iter().collect();
         let unneeded = self.find_unneeded(Duration::ZERO).await?.orphaned;
         let (tombed, strays) = unneeded.into_iter().partition(|object| listed.contains(&object.key));
         let (uploads, uploads_unknown) = match bucket.unfinished_uploads().await {

@@ -8,6 +8,7 @@ use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
 use crate::protocol::names;
+use crate::protocol::records::RootId;
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -20,6 +21,8 @@ const CRC_PREFIX: &str = "crc32c ";
 pub(super) struct Tomb {
     pub(super) name: String,
     pub(super) keys: Vec<String>,
+    /// The newest root when the keys were listed: neither it nor a later one needs them.
+    pub(super) horizon: RootId,
     /// Not before this moment.
     pub(super) due: Instant,
 }

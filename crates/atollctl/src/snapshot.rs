@@ -1,0 +1,179 @@
+//! `atollctl snapshot`: makes, shows and drops snapshots of a database.
+
+use crate::ask::{self, Consent};
+use crate::output::{Printer, Table, age, shown, size, utc};
+use clap::Subcommand;
+use objstore::StoreError;
+use objstore::protocol::{Inspector, SnapshotStatus};
+
+/// What to do with snapshots.
+#[derive(Subcommand)]
+pub(crate) enum SnapshotAction {
+    /// Makes a snapshot of what is in the bucket now, beside a running server or without one.
+    Create {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// Any text of at most 1024 bytes.
+        name: String,
+    },
+    /// Shows the snapshots, and what clones hold: moment, GTID position, bytes shared and kept alive.
+    List {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+    },
+    /// Drops a snapshot. What it alone kept is deleted by the server.
+    Drop {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// The name of the snapshot; with --pin the object, as `snapshot list` shows it.
+        name: String,
+        /// NAME is the object of a pin: of a clone that was never finished, or of an unknown one.
+        #[arg(long)]
+        pin: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+impl SnapshotAction {
+    pub(crate) fn url(&self) -> &str {
+        match self {
+            Self::Create { url, .. } | Self::List { url } | Self::Drop { url, .. } => url,
+        }
+    }
+}
+
+/// Runs `action`. True when all is well.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: &Inspector,
+    action: &SnapshotAction,
+) -> Result<bool, StoreError> {
+    match action {
+        SnapshotAction::Create { name, .. } => create(printer, inspector, name).await,
+        SnapshotAction::List { .. } => list(printer, inspector).await,
+        SnapshotAction::Drop { name, pin, yes, .. } => {
+            let consent = if *yes { Consent::Given } else { Consent::Asked };
+            drop_one(printer, inspector, name, *pin, consent).await
+        }
+    }
+}
+
+async fn create(printer: &Printer, inspector: &Inspector, name: &str) -> Result<bool, StoreError> {
+    match inspector.create_snapshot(name, &ask::this_process()).await {
+        Ok(()) => {}
+        Err(error @ StoreError::Invalid(_)) => return refused(&error),
+        Err(error) => return Err(error),
+    }
+    let all = inspector.snapshots().await?;
+    let made = all.into_iter().find(|snapshot| snapshot.kind == "snapshot" && snapshot.name == name);
+    let made = made
+        .ok_or_else(|| StoreError::NotFound { operation: "reading", object: format!("snapshot '{name}'") })?;
+    if printer.is_json() {
+        printer.json(&made);
+    } else {
+        let gtid = if made.gtid_position.is_empty() { "none" } else { &made.gtid_position };
+        let (files, bytes) = (made.files, size(made.shared_bytes + made.alone_bytes));
+        let commit = made.commit_us.map_or("none".to_owned(), |time| format!("{} UTC", utc(time)));
+        printer.line(&format!(
+            "made the snapshot '{}' of root {}/{}: {files} files, {bytes}",
+            shown(name),
+            made.epoch,
+            made.slot
+        ));
+        printer.line(&format!("last commit {commit}, GTID position {gtid}"));
+    }
+    Ok(true)
+}
+
+async fn list(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let all = inspector.snapshots().await?;
+    let headings = [
+        "name",
+        "kind",
+        ">root",
+        "made",
+        "last commit (UTC)",
+        "GTID position",
+        ">binlog:offset",
+        ">files",
+        ">shared",
+        ">alone",
+        "pin",
+    ];
+    let mut table = Table::new(&headings);
+    all.iter().for_each(|snapshot| table.row(&row(snapshot)));
+    printer.table_or_json(&table, &all);
+    let problems: Vec<_> = all.iter().filter(|snapshot| !snapshot.problem.is_empty()).collect();
+    if !printer.is_json() {
+        for snapshot in &problems {
+            printer.line(&format!("PROBLEM: {}: {}", snapshot.pin, snapshot.problem));
+        }
+    }
+    Ok(problems.is_empty())
+}
+
+fn row(snapshot: &SnapshotStatus) -> Vec<String> {
+    vec![
+        shown(&snapshot.name),
+        snapshot.kind.clone(),
+        format!("{}/{}", snapshot.epoch, snapshot.slot),
+        age(snapshot.created_ms),
+        snapshot.commit_us.map(utc).unwrap_or_default(),
+        snapshot.gtid_position.clone(),
+        snapshot.binlog.map(|at| format!("{:06}:{}", at.file, at.offset)).unwrap_or_default(),
+        snapshot.files.to_string(),
+        size(snapshot.shared_bytes),
+        size(snapshot.alone_bytes),
+        snapshot.pin.clone(),
+    ]
+}
+
+async fn drop_one(
+    printer: &Printer,
+    inspector: &Inspector,
+    name: &str,
+    is_pin: bool,
+    consent: Consent,
+) -> Result<bool, StoreError> {
+    let all = inspector.snapshots().await?;
+    let is_it = |snapshot: &&SnapshotStatus| match is_pin {
+        true => snapshot.pin == name,
+        false => snapshot.kind == "snapshot" && snapshot.name == name,
+    };
+    let Some(snapshot) = all.iter().find(is_it) else {
+        return refused(&format!(
+            "there is no {} '{}'",
+            if is_pin { "pin" } else { "snapshot" },
+            shown(name)
+        ));
+    };
+    let clone = match snapshot.kind.as_str() {
+        "clone" => format!(" The clone at {} loses its data, if it exists!", shown(&snapshot.name)),
+        _ => String::new(),
+    };
+    let what = format!(
+        "Dropping {} '{}': {} of table files that nothing else needs will be deleted by the server.{clone}",
+        snapshot.kind,
+        shown(name),
+        size(snapshot.alone_bytes)
+    );
+    consent.to(&what)?;
+    match is_pin {
+        true => inspector.drop_pin(name).await?,
+        false => inspector.drop_snapshot(name).await?,
+    }
+    if printer.is_json() {
+        printer.json(snapshot);
+    } else {
+        printer.line(&format!("dropped '{}'", shown(name)));
+    }
+    Ok(true)
+}
+
+/// What was asked for cannot be done, and nothing was changed.
+fn refused(why: &impl std::fmt::Display) -> Result<bool, StoreError> {
+    eprintln!("atollctl: {why}");
+    Ok(false)
+}
