@@ -1,9 +1,8 @@
 //! `atollctl gc`: what the collector will delete, and how to hold it.
 
 use crate::output::{Printer, size};
-use crate::print_unneeded;
 use objstore::StoreError;
-use objstore::protocol::{GcPlan, Inspector};
+use objstore::protocol::{GcPlan, Inspector, Unneeded};
 
 /// Shows what is superfluous. Always true: superfluous objects are no problem.
 pub(crate) async fn plan(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
@@ -57,4 +56,12 @@ fn print_plan(printer: &Printer, plan: &GcPlan) {
         plan.uploads.len()
     ));
     printer.line("nothing was deleted: only the server that owns the database deletes, while it runs");
+}
+
+/// One line for each of `objects`.
+pub(crate) fn print_unneeded(printer: &Printer, label: &str, objects: &[Unneeded]) {
+    for object in objects {
+        let hours = object.age_s / 3600;
+        printer.line(&format!("{label}: {} ({}, {hours} hours old)", object.key, size(object.size)));
+    }
 }

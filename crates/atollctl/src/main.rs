@@ -6,6 +6,7 @@
 
 mod ask;
 mod certify;
+mod clone;
 mod doctor;
 mod gc;
 mod output;
@@ -13,9 +14,10 @@ mod policy;
 mod snapshot;
 
 use clap::{Args, Parser, Subcommand};
+use gc::print_unneeded;
 use indicatif::{ProgressBar, ProgressStyle};
 use objstore::certify::{CertifyOptions, Fitness};
-use objstore::protocol::{FsckOptions, Inspector, Unneeded, VerifyReport};
+use objstore::protocol::{FsckOptions, Inspector, VerifyReport};
 use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size, utc};
@@ -135,6 +137,24 @@ enum Command {
         #[command(subcommand)]
         action: SnapshotAction,
     },
+    /// Makes another database that begins with the state of this one, beside a running server or without one. Copies no table file.
+    Clone {
+        /// file:///absolute/path or s3://bucket/prefix of the database to clone
+        url: String,
+        /// Where the clone will be: another prefix of the same bucket, or another directory. Must be empty.
+        new_url: String,
+        /// Begin with this snapshot instead of what is in the bucket now.
+        #[arg(long, value_name = "NAME")]
+        snapshot: Option<String>,
+        /// Delete what a clone into NEW_URL that did not end has left. None may be running.
+        #[arg(long)]
+        discard_unfinished: bool,
+    },
+    /// Tells the parents of a clone that it reads none of their files any more, so that they need not keep them.
+    Release {
+        /// file:///absolute/path or s3://bucket/prefix of the clone
+        url: String,
+    },
     /// Finds out why a bucket does not work: connection, permissions, clock, conditional writes.
     Doctor {
         /// file:///absolute/path or s3://bucket/prefix
@@ -166,6 +186,8 @@ impl Command {
             | Self::Fsck { url, .. }
             | Self::Doctor { url, .. }
             | Self::Certify { url, .. }
+            | Self::Clone { url, .. }
+            | Self::Release { url }
             | Self::Gc { url, .. } => url,
         }
     }
@@ -234,6 +256,12 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
         Command::Snapshot { action } => snapshot::run(printer, inspector, action).await,
+        Command::Clone { url, new_url, snapshot, discard_unfinished } => {
+            clone::check_same_service(url, new_url)?;
+            let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
+            clone::run(printer, inspector, &child, new_url, snapshot.as_deref(), *discard_unfinished).await
+        }
+        Command::Release { .. } => clone::release(printer, inspector).await,
         Command::Gc { pause: true, .. } => gc::pause(printer, inspector).await,
         Command::Gc { resume: true, .. } => gc::resume(printer, inspector).await,
         Command::Gc { .. } => gc::plan(printer, inspector).await,
@@ -254,9 +282,21 @@ async fn complete_config(cli: &Cli) -> Result<StoreConfig, StoreError> {
 
 /// Errors: `Invalid` when a directory is named that does not exist.
 fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
+    let config = config_of(cli, cli.command.url());
+    if let Some(path) = config.url.strip_prefix("file://") {
+        // Connecting creates the directory for a server; a tool only looks.
+        if !std::path::Path::new(path).is_dir() {
+            return Err(StoreError::Invalid(format!("there is no directory {path}")));
+        }
+    }
+    Ok(config)
+}
+
+/// What was given, for `url`.
+fn config_of(cli: &Cli, url: &str) -> StoreConfig {
     let connection = &cli.connection;
-    let config = StoreConfig {
-        url: cli.command.url().to_owned(),
+    StoreConfig {
+        url: url.to_owned(),
         endpoint: connection.endpoint.clone(),
         region: connection.region.clone(),
         access_key: connection.access_key.clone(),
@@ -268,14 +308,7 @@ fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
         sse_kms_key_id: connection.sse_kms_key_id.clone(),
         request_timeout: Duration::from_secs(connection.request_timeout.max(1)),
         ..StoreConfig::default()
-    };
-    if let Some(path) = config.url.strip_prefix("file://") {
-        // Connecting creates the directory for a server; a tool only looks.
-        if !std::path::Path::new(path).is_dir() {
-            return Err(StoreError::Invalid(format!("there is no directory {path}")));
-        }
     }
-    Ok(config)
 }
 
 async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
@@ -459,11 +492,4 @@ async fn fsck(printer: &Printer, inspector: &Inspector, options: FsckOptions) ->
         report.foreign.len()
     ));
     Ok(is_well)
-}
-
-pub(crate) fn print_unneeded(printer: &Printer, label: &str, objects: &[Unneeded]) {
-    for object in objects {
-        let hours = object.age_s / 3600;
-        printer.line(&format!("{label}: {} ({}, {hours} hours old)", object.key, size(object.size)));
-    }
 }

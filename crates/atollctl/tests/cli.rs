@@ -127,6 +127,30 @@ fn snapshots_are_made_shown_and_dropped() {
 }
 
 #[test]
+fn a_clone_is_made_beside_its_parent_and_reads_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let copy = format!("file://{}", dir.path().join("a copy").display());
+    let (code, text) = atollctl(&["clone", &url, &copy]);
+    assert!(
+        code == Some(0) && text.contains("1 table files, 12 B") && text.contains("atoll_url="),
+        "{code:?} {text}"
+    );
+    let (code, text) = atollctl(&["verify", "--deep", &copy]);
+    assert!(code == Some(0) && text.contains("12 B read"), "{code:?} {text}");
+    assert!(!dir.path().join("a copy/sst").exists());
+    let (_, text) = atollctl(&["snapshot", "list", &url]);
+    assert!(text.contains("clone") && text.contains(&copy), "{text}");
+    let (code, text) = atollctl(&["clone", &url, &copy]);
+    assert!(code == Some(1) && text.contains("holds a database"), "{code:?} {text}");
+    let (code, text) = atollctl(&["release", &copy]);
+    assert!(code == Some(1) && text.contains("still reads"), "{code:?} {text}");
+    let (code, text) = atollctl(&["clone", &url, "s3://bucket/copy"]);
+    assert!(code == Some(2) && text.contains("same bucket"), "{code:?} {text}");
+    assert!(atollctl(&["status", &copy]).1.contains("cloned"));
+}
+
+#[test]
 fn what_cannot_be_looked_at_is_said_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
     let empty = format!("file://{}", dir.path().display());

@@ -12,12 +12,11 @@ use crate::direct::Direct;
 use crate::error::{Result, StoreError};
 use crate::failure::{Class, Failure};
 pub use crate::machine::fill_random;
-use crate::origin;
+use crate::origin::{self, Source};
 use crate::retry::RetryPolicy;
 use crate::stats::{Stats, add};
 use crate::unfinished::{ListUploads, UnfinishedUpload};
 use bytes::Bytes;
-use object_store::local::LocalFileSystem;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
@@ -53,6 +52,7 @@ pub struct ObjectInfo {
 
 /// What a [`Bucket`] is made of; tests put a failing store here.
 #[allow(missing_docs)]
+#[derive(Clone)]
 pub struct Parts {
     pub store: Arc<dyn ObjectStore>,
     /// For large objects; None = every object is one PUT.
@@ -93,7 +93,7 @@ pub struct Bucket {
     pub(crate) parts: Arc<Parts>,
     pub(crate) policy: RetryPolicy,
     /// What the first attempt at a slot may take; None: as every other request.
-    slot_timeout: Option<Duration>,
+    pub(crate) slot_timeout: Option<Duration>,
     pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
 }
 
@@ -102,9 +102,6 @@ impl std::fmt::Debug for Bucket {
         write!(f, "Bucket({}, prefix '{}')", self.parts.place, self.parts.prefix)
     }
 }
-
-/// The store that has an object, and its path there.
-type Source = (Arc<dyn ObjectStore>, ObjectPath);
 
 /// Why one attempt failed, before it is known whether it was the last.
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
@@ -347,27 +344,6 @@ impl Bucket {
         Ok(())
     }
 
-    /// Where the object `key` is read: an own one or one of another database (origin.rs).
-    fn source(&self, key: &str) -> Result<Source> {
-        if !origin::is_foreign(key) {
-            return Ok((Arc::clone(&self.parts.store), self.path(key)?));
-        }
-        let (origin, below) = origin::split(key);
-        let origin = origin.unwrap_or_default();
-        if !self.is_directory() {
-            let path = parse_path(key.trim_start_matches('/'))?;
-            return Ok((Arc::clone(&self.parts.store), path));
-        }
-        let directory = Path::new("/").join(origin);
-        let store = LocalFileSystem::new_with_prefix(&directory).map_err(|error| {
-            StoreError::Unavailable(format!(
-                "{}, where this database reads files of the one it was cloned from, cannot be opened: {error}",
-                directory.display()
-            ))
-        })?;
-        Ok((Arc::new(store), parse_path(below)?))
-    }
-
     /// The path in the bucket of the own object `key`. Errors: `Bug` for a foreign one, which may only be read.
     pub(crate) fn path(&self, key: &str) -> Result<ObjectPath> {
         if origin::is_foreign(key) {
@@ -489,7 +465,7 @@ pub fn is_plain_key(key: &str) -> bool {
         && Path::new(key).components().all(|c| matches!(c, std::path::Component::Normal(_)))
 }
 
-fn parse_path(full: &str) -> Result<ObjectPath> {
+pub(crate) fn parse_path(full: &str) -> Result<ObjectPath> {
     ObjectPath::parse(full).map_err(|e| StoreError::Bug(format!("object name '{full}': {e}")))
 }
 

@@ -48,7 +48,7 @@ fn connect_over(config: &StoreConfig, stats: Arc<Stats>, line: Line) -> Result<B
     }
 }
 
-fn connect_directory(path: &Path, stats: Arc<Stats>, policy: RetryPolicy) -> Result<Bucket> {
+pub(crate) fn connect_directory(path: &Path, stats: Arc<Stats>, policy: RetryPolicy) -> Result<Bucket> {
     std::fs::create_dir_all(path)
         .map_err(|e| StoreError::from_io("creating the bucket directory", path, &e))?;
     let root =

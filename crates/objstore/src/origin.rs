@@ -5,6 +5,18 @@
 //!
 //! O1: a foreign object is only read. Every request that writes or deletes refuses its key (`Bucket::path`).
 
+use crate::bucket::{Bucket, Parts, parse_path};
+use crate::client::connect_directory;
+use crate::error::{Result, StoreError};
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The store that has an object, and its path there.
+pub(crate) type Source = (Arc<dyn ObjectStore>, ObjectPath);
+
 /// The folder of table files in every prefix.
 const FILES: &str = "sst/";
 
@@ -27,6 +39,54 @@ pub(crate) fn split(key: &str) -> (Option<&str>, &str) {
 /// The key of the object that `origin` calls `key`.
 pub(crate) fn join(origin: &str, key: &str) -> String {
     if origin.is_empty() { format!("/{key}") } else { format!("/{origin}/{key}") }
+}
+
+impl Bucket {
+    /// What databases call this one in which files of this one are read: its prefix, or its directory without the first slash.
+    pub fn origin(&self) -> String {
+        let directory = self.parts.directory.as_ref().map(|root| root.to_string_lossy().into_owned());
+        directory.unwrap_or_else(|| self.parts.prefix.clone()).trim_matches('/').to_owned()
+    }
+
+    /// The database of which this one reads files under the name `origin`: another prefix or directory of the same service.
+    ///
+    /// Errors: `NotFound` when there is no such directory.
+    pub fn sibling(&self, origin: &str) -> Result<Self> {
+        let given_up = Arc::default();
+        if !self.is_directory() {
+            let parts = Arc::new(Parts { prefix: origin.to_owned(), ..Parts::clone(&self.parts) });
+            return Ok(Self { parts, given_up, ..self.clone() });
+        }
+        let directory = Path::new("/").join(origin);
+        if !directory.is_dir() {
+            return Err(StoreError::NotFound {
+                operation: "opening",
+                object: directory.display().to_string(),
+            });
+        }
+        connect_directory(&directory, Arc::clone(&self.parts.stats), self.policy.clone())
+    }
+
+    /// Where the object `key` is read: an own one or one of another database (origin.rs).
+    pub(crate) fn source(&self, key: &str) -> Result<Source> {
+        if !is_foreign(key) {
+            return Ok((Arc::clone(&self.parts.store), self.path(key)?));
+        }
+        let (origin, below) = split(key);
+        let origin = origin.unwrap_or_default();
+        if !self.is_directory() {
+            let path = parse_path(key.trim_start_matches('/'))?;
+            return Ok((Arc::clone(&self.parts.store), path));
+        }
+        let directory = Path::new("/").join(origin);
+        let store = LocalFileSystem::new_with_prefix(&directory).map_err(|error| {
+            StoreError::Unavailable(format!(
+                "{}, where this database reads files of the one it was cloned from, cannot be opened: {error}",
+                directory.display()
+            ))
+        })?;
+        Ok((Arc::new(store), parse_path(below)?))
+    }
 }
 
 #[cfg(test)]

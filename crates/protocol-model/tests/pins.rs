@@ -1,6 +1,8 @@
 //! Goal:   no collector takes what a pin names, whatever the order of their steps (gate G5), also when pins are copied and dropped.
 //! Method: all histories of pinners, roots and runs of the collector within the bounds below; then each rule switched off.
 
+#![allow(clippy::print_stdout)] // How many states there are is a result.
+
 use protocol_model::pin::Pins;
 use stateright::{Checker, Model};
 

@@ -133,8 +133,11 @@ fn check_all(text: &str, written: Written) {
     check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
 }
 
+/// Compares a fixture, by its name, with the bytes that are written now and with what is read.
+type Check<'a> = dyn Fn(&str, Vec<u8>, &dyn Fn(&[u8]) -> bool) + 'a;
+
 /// The records with files, some of which have labels.
-fn check_labelled(check: &dyn Fn(&str, Vec<u8>, &dyn Fn(&[u8]) -> bool), in_parts: &Root) {
+fn check_labelled(check: &Check<'_>, in_parts: &Root) {
     let entries = labelled(part().entries);
     let part = MapPart { entries: entries.clone(), ..part() };
     check("part-labelled", part.encode(&NONCE), &|b| MapPart::decode(b).as_ref() == Ok(&part));

@@ -357,7 +357,12 @@ fn identity_seeds() -> Vec<Vec<u8>> {
         db_uuid: "00000000-0000-4000-8000-000000000000".to_owned(),
         created_ms: 1,
         nonce: "0123456789abcdef".to_owned(),
-        parent: Some(identity::Parent { db_uuid: "parent".to_owned(), epoch: 1, slot: 2 }),
+        parent: Some(identity::Parent {
+            db_uuid: "parent".to_owned(),
+            epoch: 1,
+            slot: 2,
+            origins: vec!["shop".to_owned()],
+        }),
         crc32c: String::new(),
     });
     vec![serde_json::to_vec_pretty(&found).unwrap_or_default(), b"{\"format\": 9}".to_vec()]

@@ -22,6 +22,9 @@ pub struct Parent {
     pub db_uuid: String,
     pub epoch: u64,
     pub slot: u64,
+    /// Where the databases are whose files it may read: that of the parent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<String>,
 }
 
 /// The content of `db.json`.
@@ -43,8 +46,9 @@ pub(crate) struct Identity {
 impl Identity {
     fn sum(&self) -> String {
         let mut text = format!("{} {} {} {}", self.format, self.db_uuid, self.created_ms, self.nonce);
-        if let Some(Parent { db_uuid, epoch, slot }) = &self.parent {
+        if let Some(Parent { db_uuid, epoch, slot, origins }) = &self.parent {
             text += &format!(" {db_uuid} {epoch} {slot}");
+            origins.iter().for_each(|origin| text += &format!(" '{origin}'"));
         }
         format!("{:08x}", crc32c(text.as_bytes()))
     }
@@ -79,33 +83,54 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
         // Somebody else may have created the database since: look again.
         return read(bucket).await?.ok_or_else(|| {
             StoreError::Corruption(format!(
-                "{} is missing in {}, but the prefix holds the records of a database: somebody deleted it. Restore \
-                 that object from an older version; a new one would be another database",
+                "{} is missing in {}, but the prefix holds the records of a database: somebody deleted it, or a clone was not \
+                 finished. Restore that object from an older version, or make the clone again; a new one would be another database",
                 names::DB,
                 bucket.place()
             ))
         });
     }
-    let mut random = [0; 24];
-    fill_random(&mut random)?;
-    let nonce = hex(&random[16..]);
-    let mut identity = Identity {
-        format: BUCKET_FORMAT,
-        db_uuid: uuid_of(&random[..16]),
-        created_ms: wall_clock_ms(),
-        nonce: nonce.clone(),
-        parent: None,
-        crc32c: String::new(),
-    };
-    identity.crc32c = identity.sum();
-    let mut text = serde_json::to_string_pretty(&identity).map_err(|e| StoreError::Bug(e.to_string()))?;
-    text.push('\n');
-    let mut slot_nonce = [0; 16];
-    slot_nonce.copy_from_slice(nonce.as_bytes());
-    match bucket.create_slot(names::DB, text.into_bytes().into(), &slot_nonce).await? {
+    let (bytes, identity, nonce) = made(new_uuid()?, None)?;
+    match bucket.create_slot(names::DB, bytes.into(), &nonce).await? {
         SlotOutcome::Mine => Ok(identity),
         SlotOutcome::Lost(bytes) => parse(&bytes, bucket.place()),
     }
+}
+
+/// Creates the identity of the database `db_uuid`.
+///
+/// Errors: `Invalid` when the prefix holds another one; `Unavailable` when that is not known.
+pub(crate) async fn create(bucket: &Bucket, db_uuid: String, parent: Option<Parent>) -> Result<()> {
+    let (bytes, _, nonce) = made(db_uuid, parent)?;
+    match bucket.create_slot(names::DB, bytes.into(), &nonce).await? {
+        SlotOutcome::Mine => Ok(()),
+        SlotOutcome::Lost(_) => {
+            Err(StoreError::Invalid(format!("{} holds another database now", bucket.place())))
+        }
+    }
+}
+
+/// A new identity, its bytes, and the nonce in them.
+fn made(db_uuid: String, parent: Option<Parent>) -> Result<(Vec<u8>, Identity, [u8; 16])> {
+    let mut random = [0; 8];
+    fill_random(&mut random)?;
+    let nonce = hex(&random);
+    let mut slot_nonce = [0; 16];
+    slot_nonce.copy_from_slice(nonce.as_bytes());
+    let created_ms = wall_clock_ms();
+    let mut identity =
+        Identity { format: BUCKET_FORMAT, db_uuid, created_ms, nonce, parent, crc32c: String::new() };
+    identity.crc32c = identity.sum();
+    let mut text = serde_json::to_string_pretty(&identity).map_err(|e| StoreError::Bug(e.to_string()))?;
+    text.push('\n');
+    Ok((text.into_bytes(), identity, slot_nonce))
+}
+
+/// The uuid of a database that did not exist before.
+pub(crate) fn new_uuid() -> Result<String> {
+    let mut random = [0; 16];
+    fill_random(&mut random)?;
+    Ok(uuid_of(&random))
 }
 
 /// Errors: as [`read`].
@@ -207,7 +232,7 @@ mod tests {
         let first = parse(include_bytes!("fixtures/db.json"), "b").unwrap();
         assert_eq!((first.format, first.created_ms, &first.parent), (1, 1_764_000_000_000, &None));
         let clone = parse(include_bytes!("fixtures/db-clone.json"), "b").unwrap();
-        let parent = Parent { db_uuid: first.db_uuid, epoch: 3, slot: 9 };
+        let parent = Parent { db_uuid: first.db_uuid, epoch: 3, slot: 9, origins: vec![] };
         assert_eq!(clone.parent, Some(parent));
         let orphan = include_str!("fixtures/db-clone.json").replace("\"slot\": 9", "\"slot\": 8");
         assert!(matches!(parse(orphan.as_bytes(), "b"), Err(StoreError::Corruption(_))));

@@ -19,14 +19,17 @@ pub(crate) const TAG_STORAGE_CLASSES: u16 = 0x0002;
 /// All of the above.
 pub(crate) const TAGS: [u16; 3] = [TAG_STORAGE_CLASSES, TAG_ORIGINS, TAG_KEY_IDS];
 
+/// Gives the label of one kind that an entry has.
+type LabelOf = fn(&MapEntry) -> Option<&str>;
+
 /// The fields for `entries`, which are ascending by number; none for files without labels.
 pub(crate) fn fields_of(entries: &[MapEntry]) -> Vec<(u16, Vec<u8>)> {
-    let labels: [(u16, fn(&MapEntry) -> Option<&str>); 3] = [
+    let labels: [(u16, LabelOf); 3] = [
         (TAG_STORAGE_CLASSES, |entry| entry.labels.storage_class.as_deref()),
         (TAG_ORIGINS, |entry| origin::split(&entry.key).0),
         (TAG_KEY_IDS, |entry| entry.labels.key_id.as_deref()),
     ];
-    let field = |(tag, label): (u16, fn(&MapEntry) -> Option<&str>)| {
+    let field = |(tag, label): (u16, LabelOf)| {
         let mut groups: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (number, text) in entries.iter().filter_map(|entry| Some((entry.number, label(entry)?))) {
             groups.entry(text).or_default().push(number);

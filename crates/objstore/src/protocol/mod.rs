@@ -18,6 +18,7 @@
 mod age;
 mod alive;
 mod claim;
+mod clone;
 mod codec;
 mod compact;
 mod fsck;
@@ -55,6 +56,7 @@ mod wal_record;
 mod wal_runs;
 mod wal_table;
 
+pub use clone::{CloneRequest, CloneStatus};
 pub use fsck::{FsckOptions, FsckReport, Unneeded};
 pub use gc::GcPlan;
 pub use identity::Parent;
@@ -73,6 +75,8 @@ pub(crate) use test_random::Random;
 mod age_test;
 #[cfg(test)]
 mod bounded_test;
+#[cfg(test)]
+mod clone_test;
 #[cfg(test)]
 mod fencing_test;
 #[cfg(test)]

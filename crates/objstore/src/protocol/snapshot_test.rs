@@ -21,19 +21,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const NOW: FsckOptions =
+pub(super) const NOW: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
 
-struct Fixture {
-    db: Db,
-    model: Model,
-    bucket: Bucket,
-    store: Arc<FaultStore<InMemory>>,
+/// A database whose owner works, in the prefix `db`.
+pub(super) struct Fixture {
+    pub(super) db: Db,
+    pub(super) model: Model,
+    pub(super) bucket: Bucket,
+    pub(super) store: Arc<FaultStore<InMemory>>,
     _dir: TempDir,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (bucket, store) = faulty_bucket();
         let dir = scratch();
         let mut tuning = quick();
@@ -47,7 +48,7 @@ impl Fixture {
     }
 
     /// Commits that stay in the log, behind commits in new table files.
-    fn work(&mut self, rounds: u64) {
+    pub(super) fn work(&mut self, rounds: u64) {
         for round in 0..rounds {
             self.db.commit(&mut self.model, 0b11, round, self.db.last_seq);
             self.db.flush(0, true);
@@ -59,20 +60,20 @@ impl Fixture {
         }
     }
 
-    fn inspector(&self) -> Inspector {
+    pub(super) fn inspector(&self) -> Inspector {
         Inspector::new(self.bucket.clone())
     }
 
-    fn create(&self, name: &str) -> Result<(), StoreError> {
+    pub(super) fn create(&self, name: &str) -> Result<(), StoreError> {
         block(self.inspector().create_snapshot(name, "tester"))
     }
 
-    fn keys(&self, dir: &str) -> Vec<String> {
+    pub(super) fn keys(&self, dir: &str) -> Vec<String> {
         block(self.bucket.list(dir, None)).unwrap().into_iter().map(|object| object.key).collect()
     }
 
     /// Publishes until nothing superfluous is in the bucket.
-    fn until_clean(&mut self) {
+    pub(super) fn until_clean(&mut self) {
         let start = Instant::now();
         loop {
             self.work(1);
@@ -86,7 +87,7 @@ impl Fixture {
         }
     }
 
-    fn is_whole(&self, name: &str) -> bool {
+    pub(super) fn is_whole(&self, name: &str) -> bool {
         block(self.inspector().verify_snapshot(name, true, |_, _| {})).unwrap().problems.is_empty()
     }
 }

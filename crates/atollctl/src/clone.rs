@@ -1,0 +1,78 @@
+//! `atollctl clone` and `atollctl release`: another database that begins with the state of this one, and the end of what they share.
+
+use crate::ask;
+use crate::output::{Printer, size};
+use objstore::config::Location;
+use objstore::protocol::{CloneRequest, Inspector};
+use objstore::{Bucket, StoreError};
+
+/// Clones the database of `inspector`, at `url`, into `child`, at `child_url`. True: it is there.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: &Inspector,
+    child: &Bucket,
+    child_url: &str,
+    snapshot: Option<&str>,
+    discards_unfinished: bool,
+) -> Result<bool, StoreError> {
+    let request = CloneRequest {
+        snapshot: snapshot.map(str::to_owned),
+        place: child_url.to_owned(),
+        creator: ask::this_process(),
+        discards_unfinished,
+    };
+    let made = match inspector.clone_to(child, &request).await {
+        Ok(made) => made,
+        Err(error @ (StoreError::Invalid(_) | StoreError::NotFound { .. })) => {
+            eprintln!("atollctl: {error}");
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    if printer.is_json() {
+        printer.json(&made);
+        return Ok(true);
+    }
+    let (uuid, parent) = (&made.db_uuid, &made.parent);
+    printer.line(&format!(
+        "made database {uuid} from root {}/{} of {}",
+        parent.epoch, parent.slot, parent.db_uuid
+    ));
+    printer.line(&format!(
+        "{} table files, {}, stay where they are; {} of MANIFEST and log were copied",
+        made.files,
+        size(made.shared_bytes),
+        size(made.copied_bytes)
+    ));
+    printer.line(&format!("start a server of its own with atoll_url={child_url}"));
+    Ok(true)
+}
+
+/// Tells the parents of a clone that it needs nothing of theirs any more. True: they know.
+pub(crate) async fn release(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    match inspector.release_parents().await {
+        Ok(origins) if printer.is_json() => printer.json(&origins),
+        Ok(origins) => printer.line(&format!("independent of: {}", origins.join(", "))),
+        Err(error @ StoreError::Invalid(_)) => {
+            eprintln!("atollctl: {error}");
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(true)
+}
+
+/// Errors: `Invalid` when a clone at `child` could not read files at `parent`.
+pub(crate) fn check_same_service(parent: &str, child: &str) -> Result<(), StoreError> {
+    let is_same = match (Location::parse(parent)?, Location::parse(child)?) {
+        (Location::Directory(_), Location::Directory(_)) => true,
+        (Location::S3 { bucket, .. }, Location::S3 { bucket: other, .. }) => bucket == other,
+        _ => false,
+    };
+    if is_same {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!(
+        "a clone shares the files of its parent, so {child} must be in the same bucket as {parent}, or both must be directories"
+    )))
+}

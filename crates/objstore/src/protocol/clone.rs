@@ -1,0 +1,389 @@
+//! Clones: another prefix of the same bucket, or another directory, whose database begins with a state of its parent and shares the
+//! parent's table files.
+//!
+//! ```text
+//! parent   create pin/clone-<uuid of the child> {R}, and see that it counts (pin.rs)       nothing of R goes from now on
+//! origins  the same in every database whose files R names, beside the pin of the parent there
+//! child    create epoch/1, root/1/0         one of two clones into one prefix gets no further
+//!          copy the MANIFEST and the log of R, write its file map, in which each file has its origin; create root/1/1
+//!          create db.json                   the child exists
+//! ```
+//!
+//! K1: the pins of a child are in the bucket before its `db.json`, and are taken back only if that was never tried. So whoever finds
+//!     a child finds its files. Dying before that leaves pins that hold too much (`atollctl snapshot list` shows them), and a
+//!     prefix that no server opens.
+//! K2: a child only reads outside of its prefix (O1), but for records below `pin/` of its origins.
+
+use super::alive;
+use super::claim::{StopAfter, close_and_claim, take_epoch, wall_clock_ms};
+use super::home::Home;
+use super::identity::{self, Identity, Parent};
+use super::image::{self, Image};
+use super::inspect::Inspector;
+use super::local::random_nonce;
+use super::map_writer::MapWriter;
+use super::names::{self, ManifestCopy};
+use super::pin::{self, Listed, Pin, PinKind};
+use super::records::{Alive, ManifestChunk, Root, RootId, WalChunk};
+use super::shared::Tuning;
+use super::snapshot::Moment;
+use crate::bucket::{Bucket, SlotOutcome};
+use crate::crc::crc32c;
+use crate::error::{Result, StoreError};
+use crate::files::FileRecord;
+use crate::origin;
+use bytes::Bytes;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Copied bytes of MANIFEST and log are cut into objects of this size.
+const PIECE_BYTES: usize = 4 << 20;
+/// The first epoch of a child is that of its maker.
+const EPOCH: u64 = 1;
+
+/// What to clone, and for whom.
+#[derive(Debug, Clone)]
+pub struct CloneRequest {
+    /// The snapshot to begin with; None: what is in the bucket now.
+    pub snapshot: Option<String>,
+    /// Where the child will be, for whoever looks at the parent.
+    pub place: String,
+    /// Who makes it, for people.
+    pub creator: String,
+    /// The child's prefix may hold what a clone that died has left. No other clone may be writing there.
+    pub discards_unfinished: bool,
+}
+
+/// A new clone.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct CloneStatus {
+    pub db_uuid: String,
+    pub parent: Parent,
+    pub files: u64,
+    /// Of table files, none of which was copied.
+    pub shared_bytes: u64,
+    /// Of the MANIFEST and the log, which were.
+    pub copied_bytes: u64,
+}
+
+impl Inspector {
+    /// Makes the database in `child`, a prefix of the same bucket or a directory of the same machine, a clone of this one.
+    ///
+    /// Errors: `Invalid` when `child` cannot be one, or holds objects; `NotFound` without a database, a root or the snapshot;
+    /// `Unavailable` when the outcome is not known: repeat it. Requests: those that read the root, its MANIFEST and its log, and
+    /// write them; a LIST per 1000 table files; some for each origin.
+    pub async fn clone_to(&self, child: &Bucket, request: &CloneRequest) -> Result<CloneStatus> {
+        let parent = self.identity().await?;
+        refuse_nested(self.bucket(), child)?;
+        make_room(child, request.discards_unfinished).await?;
+        let mut pins = Pins::default();
+        let made = self.clone_pinned(&parent, child, request, &mut pins).await;
+        if made.is_err() && !pins.may_have_holder {
+            pins.take_back().await;
+        }
+        made
+    }
+
+    async fn clone_pinned(
+        &self,
+        parent: &Identity,
+        child: &Bucket,
+        request: &CloneRequest,
+        pins: &mut Pins,
+    ) -> Result<CloneStatus> {
+        let db_uuid = identity::new_uuid()?;
+        let moment = self.pin_for_clone(&pin::clone_key(&db_uuid), request, pins).await?;
+        let files = foreign_files(&moment.image, &self.bucket().origin());
+        let others = self.pin_origins(parent, &db_uuid, &files, &moment, request, pins).await?;
+        check_files(self.bucket(), &files).await?;
+        let copied_bytes = write_state(self.bucket(), child, &moment, &files, &request.creator).await?;
+        let RootId { epoch, slot } = moment.image.root.id;
+        let origins = std::iter::once(self.bucket().origin()).chain(others).collect();
+        let parent = Parent { db_uuid: parent.db_uuid.clone(), epoch, slot, origins };
+        pins.may_have_holder = true;
+        identity::create(child, db_uuid.clone(), Some(parent.clone())).await?;
+        let shared_bytes = files.values().map(|file| file.size).sum();
+        Ok(CloneStatus { db_uuid, parent, files: files.len() as u64, shared_bytes, copied_bytes })
+    }
+
+    /// Pins the state to clone under the name `key`.
+    async fn pin_for_clone(&self, key: &str, request: &CloneRequest, pins: &mut Pins) -> Result<Moment> {
+        let bucket = self.bucket();
+        pins.add(bucket, key);
+        let Some(name) = &request.snapshot else { return self.pin_newest(key, request).await };
+        let (snapshot, original, image) = self.snapshot_image(name).await?;
+        let moment = Moment { image, wal_end: original.wal_end, position: original.position.clone() };
+        self.put_pin(key, &moment.pin(PinKind::Clone, &request.place, &request.creator)).await?;
+        // Rule N3.
+        match bucket.head(&snapshot).await {
+            Ok(_) => Ok(moment),
+            Err(error) if error.is_not_found() => Err(StoreError::NotFound {
+                operation: "cloning",
+                object: format!("snapshot '{name}', which was dropped meanwhile"),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pin_newest(&self, key: &str, request: &CloneRequest) -> Result<Moment> {
+        let moment = self.moment().await?;
+        let pin = moment.pin(PinKind::Clone, &request.place, &request.creator);
+        self.put_pin(key, &pin).await?;
+        if self.is_above_horizon(pin.root).await? {
+            return Ok(moment);
+        }
+        Err(StoreError::Unavailable(
+            "the owner of the database was faster than this clone: what it would have held may be gone. Repeat it".to_owned(),
+        ))
+    }
+
+    /// Pins what the parent has pinned in other databases. Returns their origins.
+    async fn pin_origins(
+        &self,
+        parent: &Identity,
+        db_uuid: &str,
+        files: &BTreeMap<u64, FileRecord>,
+        moment: &Moment,
+        request: &CloneRequest,
+        pins: &mut Pins,
+    ) -> Result<BTreeSet<String>> {
+        let own = self.bucket().origin();
+        let origins = files.values().filter_map(|file| origin::split(&file.key).0.map(str::to_owned));
+        let others: BTreeSet<String> = origins.filter(|origin| *origin != own).collect();
+        for origin in &others {
+            let there = Self::new(self.bucket().sibling(origin)?);
+            let (original, key) = (pin::clone_key(&parent.db_uuid), pin::clone_key(db_uuid));
+            let found = pin::read(there.bucket(), &original).await?;
+            pins.add(there.bucket(), &key);
+            let (root, wal_end) = (found.root, found.wal_end);
+            let pin = Pin { root, wal_end, ..moment.pin(PinKind::Clone, &request.place, &request.creator) };
+            there.put_pin(&key, &pin).await?;
+            // Rule N3.
+            if !Listed::among(&there.bucket().list(names::PIN_DIR, None).await?).pins.contains(&original) {
+                return Err(StoreError::NotFound {
+                    operation: "cloning",
+                    object: format!("{original} in '{origin}'"),
+                });
+            }
+        }
+        Ok(others)
+    }
+
+    /// Tells the databases from which this one was cloned that it needs nothing of theirs any more. Their owners delete the rest.
+    ///
+    /// Errors: `Invalid` when this is no clone, or a file of theirs is in the newest root or in a snapshot. Requests: those of
+    /// [`Inspector::snapshots`], and a PUT per origin.
+    pub async fn release_parents(&self) -> Result<Vec<String>> {
+        let identity = self.identity().await?;
+        let Some(parent) = identity.parent else {
+            return Err(StoreError::Invalid(format!(
+                "the database in {} is no clone",
+                self.bucket().place()
+            )));
+        };
+        for image in self.all_images().await? {
+            if let Some(file) = image.files.values().find(|file| origin::is_foreign(&file.key)) {
+                let RootId { epoch, slot } = image.root.id;
+                return Err(StoreError::Invalid(format!("root {epoch}/{slot} still reads {}", file.key)));
+            }
+        }
+        for origin in &parent.origins {
+            let (key, nonce) = (pin::release_key(&pin::clone_key(&identity.db_uuid)), random_nonce()?);
+            let there = self.bucket().sibling(origin)?;
+            there.create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await?;
+        }
+        Ok(parent.origins)
+    }
+}
+
+/// The pins of a clone that is being made.
+#[derive(Default)]
+struct Pins {
+    put: Vec<(Bucket, String)>,
+    /// The child may exist: they stay.
+    may_have_holder: bool,
+}
+
+impl Pins {
+    fn add(&mut self, bucket: &Bucket, key: &str) {
+        self.put.push((bucket.clone(), key.to_owned()));
+    }
+
+    /// What cannot be deleted holds too much, and is shown by `atollctl snapshot list`.
+    async fn take_back(&self) {
+        for (bucket, key) in &self.put {
+            let _ = bucket.delete(key).await;
+        }
+    }
+}
+
+/// A listing of one database must not show objects of the other.
+fn refuse_nested(parent: &Bucket, child: &Bucket) -> Result<()> {
+    let (one, other) = (format!("{}/", parent.origin()), format!("{}/", child.origin()));
+    let is_nested = one == "/" || other == "/" || one.starts_with(&other) || other.starts_with(&one);
+    if !is_nested {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!(
+        "'{}' and '{}' lie in each other: a clone needs a prefix or directory beside that of its parent",
+        parent.origin(),
+        child.origin()
+    )))
+}
+
+/// Errors: `Invalid` when the prefix of the child is not empty.
+async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
+    let objects = child.list("", None).await?;
+    let Some(first) = objects.first() else { return Ok(()) };
+    let is_database = objects.iter().any(|object| object.key == names::DB);
+    let is_unfinished = objects.iter().any(|object| object.key == names::epoch(EPOCH)) && !is_database;
+    if is_unfinished && discards_unfinished {
+        // The claim last: as long as it is there, this is seen as what it is.
+        for object in objects.iter().filter(|object| object.key != names::epoch(EPOCH)) {
+            child.delete(&object.key).await?;
+        }
+        return child.delete(&names::epoch(EPOCH)).await;
+    }
+    let what = match (is_database, is_unfinished) {
+        (true, _) => "a database".to_owned(),
+        (_, true) => "what a clone that did not end has left; --discard-unfinished takes it away".to_owned(),
+        _ => format!("other objects ({})", first.key),
+    };
+    Err(StoreError::Invalid(format!("the prefix of the clone in {} holds {what}", child.place())))
+}
+
+/// The files of `image` as a database reads them that is not `own`.
+fn foreign_files(image: &Image, own: &str) -> BTreeMap<u64, FileRecord> {
+    let foreign = |file: &FileRecord| match origin::is_foreign(&file.key) {
+        true => file.clone(),
+        false => FileRecord { key: origin::join(own, &file.key).into(), ..file.clone() },
+    };
+    image.files.iter().map(|(number, file)| (*number, foreign(file))).collect()
+}
+
+/// Whether every file is where its origin says. Requests: a LIST per 1000 files.
+async fn check_files(bucket: &Bucket, files: &BTreeMap<u64, FileRecord>) -> Result<()> {
+    let mut sizes: HashMap<String, u64> = HashMap::new();
+    let origins: BTreeSet<&str> = files.values().filter_map(|file| origin::split(&file.key).0).collect();
+    for from in origins {
+        let listed = bucket.sibling(from)?.list(names::FILE_DIR, None).await?;
+        sizes.extend(listed.into_iter().map(|object| (origin::join(from, &object.key), object.size)));
+    }
+    match files.values().find(|file| sizes.get(file.key.as_ref()) != Some(&file.size)) {
+        None => Ok(()),
+        Some(file) => Err(StoreError::Corruption(format!(
+            "{} is missing, or has another size than the root says",
+            file.key
+        ))),
+    }
+}
+
+/// Makes everything of the child but its identity. Returns the bytes that were copied.
+async fn write_state(
+    parent: &Bucket,
+    child: &Bucket,
+    moment: &Moment,
+    files: &BTreeMap<u64, FileRecord>,
+    creator: &str,
+) -> Result<u64> {
+    let from = &moment.image.root;
+    if take_epoch(child, creator, &Home::default()).await? != EPOCH {
+        return Err(StoreError::Invalid(format!("somebody else makes a database in {}", child.place())));
+    }
+    close_and_claim(child, EPOCH, creator, StopAfter::Nothing).await?;
+    let manifest = image::read_manifest(parent, from).await?;
+    let manifest_copy = ManifestCopy { number: from.manifest.number, copy: 0 };
+    for (index, bytes) in manifest.chunks(PIECE_BYTES).enumerate() {
+        let offset = (index * PIECE_BYTES) as u64;
+        let chunk = ManifestChunk { epoch: EPOCH, manifest: manifest_copy, offset, bytes: bytes.to_vec() };
+        put(child, &names::manifest_chunk(EPOCH, manifest_copy, offset), |nonce| chunk.encode(nonce)).await?;
+    }
+    let mut log = LogCopy::default();
+    image::read_wal(parent, from, Some(moment.wal_end), |chunk| {
+        log.add(chunk);
+        Ok(())
+    })
+    .await?;
+    let log_bytes = log.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
+    let chunks = log.put(child).await?;
+    let mut map = MapWriter::new(EPOCH, Tuning::default().map);
+    map.apply(files.iter().map(|(number, file)| (*number, Some(file.clone()))).collect())?;
+    for part in map.unsent() {
+        let key = names::map_part(EPOCH, part.part);
+        settle(child, &key, child.create_slot(&key, part.bytes.clone(), &part.nonce).await?)?;
+    }
+    let root = root_of(from, manifest_copy, chunks, &map);
+    put(child, &names::root(EPOCH, root.id.slot), |nonce| root.encode(nonce)).await?;
+    // So that the first server need not wait.
+    let closed = Alive { epoch: EPOCH, server_id: creator.to_owned(), counter: 0, closed: true };
+    alive::show(child, &closed).await?;
+    Ok(manifest.len() as u64 + log_bytes)
+}
+
+/// The first root of the child: the state of `from`, all of whose log is in `chunks` chunks.
+fn root_of(from: &Root, manifest: ManifestCopy, chunks: u64, map: &MapWriter) -> Root {
+    let (added, map_in_parts) = map.content();
+    Root {
+        id: RootId { epoch: EPOCH, slot: 1 },
+        manifest,
+        wal_first_chunk: 0,
+        wal_needed_end: chunks,
+        published_ms: wall_clock_ms(),
+        map_slot: 1,
+        files_count: map.files().len() as u64,
+        map_in_parts,
+        added,
+        removed: Vec::new(),
+        wal_runs: Vec::new(),
+        ..from.clone()
+    }
+}
+
+/// The log of the parent in as few chunks as can be.
+#[derive(Default)]
+struct LogCopy {
+    chunks: Vec<WalChunk>,
+}
+
+impl LogCopy {
+    fn add(&mut self, chunk: &WalChunk) {
+        if let Some(last) = self.chunks.last_mut()
+            && (last.log, last.offset + last.bytes.len() as u64, last.ddl_seq)
+                == (chunk.log, chunk.offset, chunk.ddl_seq)
+            && last.bytes.len() + chunk.bytes.len() <= PIECE_BYTES
+        {
+            return last.bytes.extend_from_slice(&chunk.bytes);
+        }
+        self.chunks.push(WalChunk { epoch: EPOCH, chunk: self.chunks.len() as u64, ..chunk.clone() });
+    }
+
+    /// Returns how many there are.
+    async fn put(self, child: &Bucket) -> Result<u64> {
+        let (mut previous_crc32c, count) = (0, self.chunks.len() as u64);
+        for chunk in self.chunks {
+            let chunk = WalChunk { previous_crc32c, ..chunk };
+            let key = names::wal_chunk(EPOCH, chunk.chunk);
+            previous_crc32c = crc32c(&put(child, &key, |nonce| chunk.encode(nonce)).await?);
+        }
+        Ok(count)
+    }
+}
+
+/// Creates `key`. Returns its bytes.
+async fn put(child: &Bucket, key: &str, encode: impl Fn(&[u8; 16]) -> Vec<u8>) -> Result<Bytes> {
+    let nonce = random_nonce()?;
+    let bytes = Bytes::from(encode(&nonce));
+    settle(child, key, child.create_slot(key, bytes.clone(), &nonce).await?)?;
+    Ok(bytes)
+}
+
+fn settle(child: &Bucket, key: &str, outcome: SlotOutcome) -> Result<()> {
+    match outcome {
+        SlotOutcome::Mine => Ok(()),
+        SlotOutcome::Lost(_) => Err(StoreError::Invalid(format!(
+            "somebody else makes a database in {}: {key} is theirs",
+            child.place()
+        ))),
+    }
+}
