@@ -9,11 +9,13 @@ from harness import paths
 from harness.server import Server
 
 
-def atollctl(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs `atollctl ARGUMENTS URL` on the bucket of a server, which need not run."""
+def atollctl(
+    server: Server, *arguments: str, behind: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Runs `atollctl ARGUMENTS URL BEHIND` on the bucket of a server, which need not run."""
     settings = {name: value for name, value in server.options.items() if name.startswith("atoll_s3_")}
     connection = {name.upper(): str(value) for name, value in settings.items()}
-    command = [str(paths.program("atollctl")), *arguments, str(server.options["atoll_url"])]
+    command = [str(paths.program("atollctl")), *arguments, str(server.options["atoll_url"]), *behind]
     return subprocess.run(
         command, env=os.environ | connection, capture_output=True, text=True, timeout=120, check=False
     )
