@@ -141,6 +141,7 @@ CHANGES = (
     Pattern("INSERT, four indexes", "INSERT INTO w4 VALUES ({m} + 1, 1, 1, 1, 1)", 0, 0, gets=2, locks=1, writes=5),
     Pattern("INSERT, unique index", "INSERT INTO wu VALUES ({m} + 1, 1, 1, 1, 1)", 1, 0, gets=2, locks=2, writes=2),
     Pattern("INSERT of five rows", "INSERT INTO w1 VALUES ({m}+1,1,1,1,1),({m}+2,1,1,1,1),({m}+3,1,1,1,1),({m}+4,1,1,1,1),({m}+5,1,1,1,1)", 0, 0, gets=10, locks=5, writes=10),
+    Pattern("INSERT of fifty rows behind the last", "INSERT INTO w1 SELECT {m} * 3 + seq, 1, 1, 1, 1 FROM seq_1_to_50", 1, 0, gets=10, locks=50, writes=100),
     Pattern("REPLACE", "REPLACE INTO w1 VALUES ({m}, 1, 1, 1, 1)", 0, 0, gets=5, locks=4, writes=4),
     Pattern("ON DUPLICATE KEY UPDATE", "INSERT INTO w1 VALUES ({m}, 1, 1, 1, 1) ON DUPLICATE KEY UPDATE b = b + 1", 0, 0, gets=5, locks=3, writes=1),
 )  # fmt: skip

@@ -24,7 +24,8 @@ namespace atoll {
   X(batch)           /* a batch of rows is large where few are wanted */  \
   X(index_condition) /* an index condition is left to the server */       \
   X(point_get)       /* a row by its whole primary key is searched for */ \
-  X(scan_predicate)  /* rows of a full scan are left to the server */
+  X(scan_predicate)  /* rows of a full scan are left to the server */     \
+  X(absent_range)    /* each of many new keys is looked up */
 
 enum class Mutant {
 #define ATOLL_MUTANT_NAME(name) name,

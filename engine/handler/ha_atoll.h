@@ -371,7 +371,8 @@ class ha_atoll final : public handler {
   std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
   std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
   bool snapshot_differs_ = false;
-  uint64_t old_pieces_ = 0;  // of the row being changed, as it was
+  atoll::txn::AbsentRange absent_keys_;  // of the primary key; of this statement
+  uint64_t old_pieces_ = 0;              // of the row being changed, as it was
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;
   std::string primary_key_, old_primary_key_;
   std::unique_ptr<atoll::handler::BulkCopy> bulk_;

@@ -182,6 +182,7 @@ Status ha_atoll::put_row(const uchar *record, const std::string &primary_key, bo
 
 // Removes the pieces of the row's former version from number `from` on.
 Status ha_atoll::remove_pieces(const std::string &primary_key, uint64_t from) {
+  if (old_pieces_ == 0) return Status::Ok();
   const std::string start = codec::row_pieces_start(primary_key);
   for (; from < old_pieces_; from++)
     ATOLL_RETURN_IF_ERROR(transaction()->remove(layout_->family(), codec::row_piece_key(start, from)));

@@ -178,6 +178,7 @@ int ha_atoll::reset() {
   cond_pop();
   keyread_ = entries_suffice_ = current_lock_is_new_ = false;
   row_slice_.Reset();
+  absent_keys_ = {};
   // The server keeps handlers open for long: the memory of a large row would stay with each that had one.
   constexpr size_t kKeptBytesMax = 1 << 20;
   for (std::string *buffer : {&row_buffer_, &packed_row_, &old_packed_row_})

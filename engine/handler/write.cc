@@ -120,8 +120,8 @@ Status ha_atoll::check_unique(const uchar *record, const std::string &primary_ke
     ATOLL_RETURN_IF_ERROR(
         wait_for_ranges(transaction()->lock_owner(), {layout.family()->id(), primary_key}, lock_wait()));
     ATOLL_RETURN_IF_ERROR(lock_row(primary_key, ah::RowLock::kExclusive, nullptr));
-    rocksdb::PinnableSlice existing;
-    const Status status = transaction()->get(layout.family(), primary_key, txn::ReadAt::kLatest, &existing);
+    const Status status =
+        transaction()->find_locked(layout.family(), primary_key, layout.primary_index().end, &absent_keys_);
     if (status.ok()) {
       session_->duplicate_index = table_share->primary_key;
       return Status(Code::kDuplicate, "");

@@ -58,7 +58,7 @@ void grow(Shard *shard) {
 
 Lock *find_or_create(Shard *shard, const LockKey &key, uint32_t hash) {
   if (Lock *lock = find(*shard, key, hash); lock != nullptr) return lock;
-  if (shard->count >= shard->buckets.size()) grow(shard);
+  if (shard->count * 2 >= shard->buckets.size()) grow(shard);
   Lock *lock = new (::operator new(sizeof(Lock) + key.key.size())) Lock;
   lock->hash = hash;
   lock->family_id = key.family_id;

@@ -18,11 +18,6 @@ constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
 constexpr size_t kRestoreBatchBytes = 1 << 20;
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
 
-Status not_found() {
-  static const Status status(Code::kNotFound, "no such key");
-  return status;
-}
-
 std::unique_ptr<rocksdb::Iterator> bounded_iterator(rocksdb::DB *db, lsm::Family *family,
                                                     rocksdb::ReadOptions read, const ScanOptions &options,
                                                     const CursorBounds *bounds) {
@@ -34,6 +29,11 @@ std::unique_ptr<rocksdb::Iterator> bounded_iterator(rocksdb::DB *db, lsm::Family
 }
 
 }  // namespace
+
+Status not_found() {
+  static const Status status(Code::kNotFound, "no such key");
+  return status;
+}
 
 Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value) {
   if (own.removed) return not_found();

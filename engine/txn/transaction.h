@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "lsm/commit_mark.h"
 #include "lsm/database.h"
+#include "txn/absent_range.h"
 #include "txn/cursor.h"
 #include "txn/lock_table.h"
 
@@ -56,6 +57,11 @@ class Transaction {
 
   // Reads. kNotFound is expected. Requires for kSnapshot: a snapshot (else reads latest).
   virtual Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) = 0;
+  // What get() at kLatest says, without the value, of a key that this transaction has locked exclusively.
+  // *range goes from one key of an index to the next, and spares lookups when many are asked for in order.
+  // `end`: the first key behind the index.
+  virtual Status find_locked(lsm::Family *family, std::string_view key, std::string_view end,
+                             AbsentRange *range) = 0;
   // keys.size() results, batched (MultiGet). Keys need not be sorted. Returns the positions, in ascending
   // order, of the keys that were not read because the values had come to kMultiGetBytesMax: get() them when
   // their turn comes. At least one key is read.

@@ -39,6 +39,7 @@ class ManagerImpl;
 Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value);
 Status read_result(const rocksdb::Status &status);
 Status dropped_family();
+Status not_found();
 
 // Goes through the batch of a prepared transaction; what it does with a key is the derived class's.
 class PreparedBatchReader : public rocksdb::WriteBatch::Handler {
@@ -66,6 +67,8 @@ class TransactionImpl final : public Transaction {
   bool has_snapshot() const override { return snapshot_ != nullptr; }
 
   Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) override;
+  Status find_locked(lsm::Family *family, std::string_view key, std::string_view end,
+                     AbsentRange *range) override;
   std::vector<size_t> multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys, ReadAt at,
                                 std::vector<rocksdb::PinnableSlice> *values,
                                 std::vector<Status> *statuses) override;
@@ -123,6 +126,8 @@ class TransactionImpl final : public Transaction {
   Status check_write(std::string_view key, std::string_view value) const;
   Status write(lsm::Family *family, std::string_view key, const NewWrite &write);
   void write_locked(lsm::Family *family, std::string_view key, const NewWrite &write);
+  Status search_absent(lsm::Family *family, std::string_view key, std::string_view end, uint64_t ended,
+                       AbsentRange *range);
   // transaction_ranges.cc
   void use_family(lsm::Family *family);
   void count_writer(uint32_t family_id);
