@@ -69,7 +69,7 @@ class RestartPattern {
 
   // 0: there is no pattern.
   uint32_t interval() const {
-    if (!regular_ || next_ != count()) return 0;
+    if (!regular_ || next_ == 0 || next_ != count()) return 0;
     return interval_ != 0 ? interval_ : entries_;
   }
 

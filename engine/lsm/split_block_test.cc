@@ -150,6 +150,17 @@ TEST(SplitBlock, irregular_restart_points_are_stored) {
   EXPECT_EQ(join(streams, 5, block.size()), block);
 }
 
+// RocksDB makes no such block; whoever hands one in gets it back all the same.
+TEST(SplitBlock, a_block_without_restart_points_comes_back) {
+  std::string block = make_block({"a", "b", "c"}, {.restart_interval = 4});
+  block.resize(block.size() - 2 * sizeof(uint32_t));  // its one restart point and their count
+  append_u32(&block, 0);
+  BlockStreams streams;
+  ASSERT_TRUE(split_block(block, 0, &streams));
+  EXPECT_EQ(streams.restart_interval, 0u);
+  EXPECT_EQ(join(streams, 0, block.size()), block);
+}
+
 TEST(SplitBlock, blocks_of_other_forms_are_refused) {
   const std::string plain = make_block(std::vector<std::string>(20, "value"));
   BlockStreams streams;

@@ -31,7 +31,7 @@ constexpr uint64_t kGrowthParts = 4;
 constexpr const char *kSession[] = {
     "SET NAMES utf8mb4",
     "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0, sql_mode = '', "
-    "system_versioning_alter_history = KEEP",
+    "tx_read_only = 0, system_versioning_alter_history = KEEP",
 };
 
 std::atomic<uint64_t> moved_count{0};  // tables and partitions
@@ -53,10 +53,22 @@ void TableMover::look() {
   if (running == nullptr || bytes_max == 0 || !mysqld_server_started || abort_loop || !may_write().ok())
     return;
   if (!is_worth_looking(running, bytes_max)) return;
-  for (const Table &table : outgrown(running, bytes_max)) {
+  const std::vector<Table> tables = outgrown(running, bytes_max);
+  if (is_interrupted()) return;
+  forget_due_retries_but(tables);
+  for (const Table &table : tables) {
     if (is_interrupted()) return;
     move(table, bytes_max);
   }
+}
+
+// A table that has to wait no longer and is not among `outgrown` was dropped, renamed, emptied or moved by a
+// user.
+void TableMover::forget_due_retries_but(const std::vector<Table> &outgrown) {
+  std::erase_if(retries_, [&outgrown](const auto &retry) {
+    return retry.second.due <= Clock::now() &&
+           !std::binary_search(outgrown.begin(), outgrown.end(), retry.first);
+  });
 }
 
 bool TableMover::is_worth_looking(Instance *running, uint64_t bytes_max) {

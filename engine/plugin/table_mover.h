@@ -41,7 +41,9 @@ class TableMover {
 
   void look();
   bool is_worth_looking(Instance *running, uint64_t bytes_max);
+  // Sorted.
   std::vector<Table> outgrown(Instance *running, uint64_t bytes_max) const;
+  void forget_due_retries_but(const std::vector<Table> &outgrown);
   void move(const Table &table, uint64_t bytes_max);
   void put_off(const Table &table, unsigned error, const std::string &message);
 
