@@ -30,6 +30,8 @@ const char *code_name(Code code) {
       return "corruption";
     case Code::kBug:
       return "bug";
+    case Code::kNoMemory:
+      return "no memory";
   }
   return "unknown";
 }

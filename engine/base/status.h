@@ -29,6 +29,7 @@ enum class Code : uint8_t {
   kInvalid = 10,     // The user asked for something that cannot be. Tell the user.
   kCorruption = 11,  // Stored bytes broke a checksum or an invariant. Never retry, never ignore.
   kBug = 12,         // The caller broke a contract. Fix the caller.
+  kNoMemory = 13,    // The process got no memory or no thread. The statement is rolled back; retry later.
 };
 
 // A code and, unless it is kOk, a sentence for the user. Copying a kOk costs nothing.

@@ -28,6 +28,7 @@ rocksdb::IOStatus to_io_status(const atoll_result &result) {
     case Code::kUnavailable:
     case Code::kLockTimeout:
     case Code::kInterrupted:
+    case Code::kNoMemory:
       return retryable(rocksdb::IOStatus::IOError(result.message));
     case Code::kInvalid:
       return rocksdb::IOStatus::InvalidArgument(result.message);

@@ -38,6 +38,8 @@ int to_ha_error(Code code) {
       return HA_ERR_CRASHED;
     case Code::kBug:
       return HA_ERR_INTERNAL_ERROR;
+    case Code::kNoMemory:
+      return HA_ERR_OUT_OF_MEM;
   }
   return HA_ERR_INTERNAL_ERROR;
 }
@@ -61,6 +63,7 @@ int report(THD *thd, const Status &status) {
     case Code::kFenced:
     case Code::kReadOnly:
     case Code::kInvalid:
+    case Code::kNoMemory:
       if (thd)
         push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, "ATOLL: %s",
                             status.message());
