@@ -3,7 +3,9 @@
 
 #include <chrono>
 
+#include "base/border.h"
 #include "base/interrupt.h"
+#include "base/threads.h"
 #include "codec/large_row.h"
 
 namespace atoll::handler {
@@ -24,9 +26,10 @@ ParallelScan::ParallelScan(Request request) : request_(std::move(request)) {
   pieces_.emplace_back();
   pieces_.back().begin = begin;
   pieces_.back().end = request_.end;
-  const size_t threads = thread_count(request_);
-  threads_running_ = threads;
-  for (size_t i = 0; i < threads; i++) threads_.emplace_back([this, i] { work(i); });
+  std::lock_guard<std::mutex> guard(
+      mutex_);  // the threads take no piece before it is known how many they are
+  threads_running_ = start_threads(&threads_, thread_count(request_), [this](size_t i) { work(i); });
+  if (threads_running_ == 0) fail_without_threads();
 }
 
 ParallelScan::~ParallelScan() {
@@ -39,6 +42,13 @@ ParallelScan::~ParallelScan() {
   if (current_work() != nullptr) current_work()->add_all(helped_);
 }
 
+void ParallelScan::fail_without_threads() {
+  failure_ = Status(Code::kNoMemory, "the server process got no thread to scan the table with");
+  Piece &first = pieces_.front();
+  first.done = true;
+  first.status = failure_;
+}
+
 size_t ParallelScan::thread_count(const Request &request) {
   return std::min(request.threads, request.splits.size() + 1);
 }
@@ -49,7 +59,8 @@ void ParallelScan::work(size_t thread) {
   Work mine;
   const WorkScope scope(&mine);
   const InterruptScope interrupt(&stop_);
-  for (size_t index = 0; take_piece(&index);) finish_piece(index, scan_piece(thread, index));
+  for (size_t index = 0; take_piece(&index);)
+    finish_piece(index, guarded([&] { return scan_piece(thread, index); }));
   std::lock_guard<std::mutex> guard(mutex_);
   helped_.add_all(mine);
   threads_running_--;

@@ -55,7 +55,8 @@ class ParallelScan {
   // *end: they have. Errors: the first one, of the readers or of `take`.
   Status wait(bool *end);
 
-  // The next row, as it is stored; valid until the next call. *end at the end. Errors: of the readers.
+  // The next row, as it is stored; valid until the next call. *end at the end. Errors: of the readers;
+  // kNoMemory, also of wait(): the process got no memory, or not one thread.
   // Blocks: until a row is there; returns kUnavailable-free kOk with *waiting after 100 ms without one, so
   // that the caller can look for KILL.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
@@ -79,6 +80,7 @@ class ParallelScan {
   };
 
   void work(size_t thread);
+  void fail_without_threads();
   bool take_piece(size_t *index);  // false: there is none, or stop
   Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;

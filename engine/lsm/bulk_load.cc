@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/border.h"
+#include "base/threads.h"
 #include "bridge/result.h"
 #include "lsm/external_sort.h"
 #include "lsm/options.h"
@@ -176,18 +178,17 @@ Status BulkLoadImpl::finish(const std::function<bool(double)> &progress) {
 }
 
 Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress) {
-  const size_t workers = std::min(std::max<size_t>(settings_.threads, 1), streams_.size());
+  const size_t wanted = std::min(std::max<size_t>(settings_.threads, 1), streams_.size());
   uint64_t rows = 1;  // counted now: a worker deletes the sort of a stream it has finished
   for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
   std::atomic<size_t> next{0};
   std::atomic<size_t> finished{0};
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < workers; ++i) {
-    threads.emplace_back([&] {
-      finish_next_streams(&next);
-      finished.fetch_add(1);
-    });
-  }
+  const size_t workers = start_threads(&threads, wanted, [&](size_t) {
+    finish_next_streams(&next);
+    finished.fetch_add(1);
+  });
+  if (workers == 0) finish_next_streams(&next);  // without reports of progress
   wait_for_workers(finished, workers, rows, progress);
   for (std::thread &thread : threads) thread.join();
   std::lock_guard lock(result_mutex_);
@@ -213,7 +214,7 @@ void BulkLoadImpl::finish_next_streams(std::atomic<size_t> *next) {
   for (;;) {
     const size_t number = next->fetch_add(1);
     if (number >= streams_.size() || abort_.load()) return;
-    const Status status = finish_stream(number);
+    const Status status = guarded([&] { return finish_stream(number); });
     if (status.ok()) continue;
     remember(status);
     abort_.store(true);

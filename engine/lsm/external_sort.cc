@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <future>
 
+#include "base/border.h"
+#include "base/threads.h"
 #include "lsm/sort_run.h"
 
 namespace atoll::lsm {
@@ -20,6 +22,8 @@ constexpr size_t kQueuedRunsMax = 2;
 // Files that are merged at once: each takes two buffers of 256 KiB and a file descriptor.
 constexpr size_t kMergedFilesMax = 64;
 constexpr uint64_t kRowsPerAbortCheck = 1024;
+// Without a thread the one that waits for the result does the work.
+constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
 using Cursors = std::vector<std::unique_ptr<RunCursor>>;
 
@@ -84,7 +88,7 @@ ExternalSort::~ExternalSort() {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  for (std::thread &thread : thread_) thread.join();
   if (adders_.size() > 1) budget_->adders -= adders_.size();
   const auto give_back = [this](const std::unique_ptr<SortRun> &run) {
     if (run) budget_->bytes_used -= run->memory_bytes();
@@ -142,12 +146,13 @@ Status ExternalSort::start_run(Adder *adder, size_t row_bytes) {
 }
 
 Status ExternalSort::hand_over(Adder *adder) {
-  if (adders_.size() > 1) return remember(sort_or_spill(adder, std::move(adder->filling)));
+  if (adders_.size() > 1) return sort_run_of(adder, std::move(adder->filling));
   return enqueue(std::move(adder->filling));
 }
 
 Status ExternalSort::enqueue(std::unique_ptr<SortRun> run) {
-  if (!thread_.joinable()) thread_ = std::thread([this] { this->run(); });
+  if (start_threads(&thread_, 1, [this](size_t) { this->run(); }) == 0)
+    return sort_run_of(&adders_[0], std::move(run));
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return queue_.size() < kQueuedRunsMax || has_failed(); });
   queue_.push_back(std::move(run));
@@ -167,11 +172,15 @@ void ExternalSort::run() {
     busy_ = true;
     changed_.notify_all();
     lock.unlock();
-    (void)remember(sort_or_spill(&adders_[0], std::move(next)));
+    (void)sort_run_of(&adders_[0], std::move(next));
     lock.lock();
     busy_ = false;
     changed_.notify_all();
   }
+}
+
+Status ExternalSort::sort_run_of(Adder *adder, std::unique_ptr<SortRun> run) {
+  return remember(guarded([&] { return sort_or_spill(adder, std::move(run)); }));
 }
 
 Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
@@ -225,7 +234,7 @@ Status ExternalSort::sort_last_runs() {
     if (adders_.size() == 1)
       ATOLL_RETURN_IF_ERROR(hand_over(&adder));
     else
-      sorting.push_back(std::async(std::launch::async, [this, &adder] { return hand_over(&adder); }));
+      sorting.push_back(std::async(kOwnThreadIfPossible, [this, &adder] { return hand_over(&adder); }));
   }
   for (std::future<Status> &sorted : sorting) sorted.wait();
   std::unique_lock lock(mutex_);

@@ -61,6 +61,7 @@ class ExternalSort {
   Status hand_over(Adder *adder);
   Status enqueue(std::unique_ptr<SortRun> run);
   void run();
+  Status sort_run_of(Adder *adder, std::unique_ptr<SortRun> run);  // a failure is remembered
   Status sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run);
   Status spill(Adder *adder, const SortRun &run);
   Status open_file(std::unique_ptr<RunWriter> *writer);
@@ -85,7 +86,7 @@ class ExternalSort {
   bool stopping_ = false;
   Status status_;
   std::atomic<bool> failed_{false};
-  std::thread thread_;  // that sorts for a single adder
+  std::vector<std::thread> thread_;  // that sorts for a single adder; none: the adder does it itself
 };
 
 }  // namespace atoll::lsm

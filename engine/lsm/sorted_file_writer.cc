@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
+#include "base/border.h"
 #include "base/interrupt.h"
+#include "base/threads.h"
 #include "bridge/result.h"
 #include "lsm/database.h"
 
@@ -21,6 +24,8 @@ constexpr size_t kQueuedChunksMax = 16;
 constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
 // SstFileWriter::FileSize() is asked once per so many rows.
 constexpr uint64_t kRowsPerSizeCheck = 256;
+// Without a thread the one that waits for the result does the work.
+constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
 }  // namespace
 
@@ -52,7 +57,10 @@ bool RowChunk::for_each(Each each) const {
 // ---- SortedFileWriter ----------------------------------------------------------------------------
 
 SortedFileWriter::SortedFileWriter(Settings settings)
-    : settings_(std::move(settings)), filling_(kChunkBytes), thread_([this] { run(); }) {}
+    : settings_(std::move(settings)), filling_(kChunkBytes) {
+  if (start_threads(&thread_, 1, [this](size_t) { run(); }) == 0)
+    fail(Status(Code::kNoMemory, "the server process got no thread to write table files with"));
+}
 
 SortedFileWriter::~SortedFileWriter() { stop(); }
 
@@ -62,7 +70,7 @@ void SortedFileWriter::stop() {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  for (std::thread &thread : std::exchange(thread_, {})) thread.join();
 }
 
 Status SortedFileWriter::add(std::string_view key, std::string_view value) {
@@ -92,7 +100,7 @@ Status SortedFileWriter::finish() {
     finishing_ = true;
     changed_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  for (std::thread &thread : std::exchange(thread_, {})) thread.join();
   return status_;
 }
 
@@ -111,14 +119,14 @@ void SortedFileWriter::run() {
     if (stopping_) break;
     if (queue_.empty()) {
       lock.unlock();
-      finish_file();
+      status = guarded([this] { return finish_file(), Status::Ok(); });
       break;
     }
     const RowChunk chunk = std::move(queue_.front());
     queue_.pop_front();
     changed_.notify_all();
     lock.unlock();
-    status = write_chunk(chunk);
+    status = guarded([&] { return write_chunk(chunk); });
   }
   if (const Status finished = wait_finished(); status.ok()) status = finished;
   if (!status.ok()) fail(status);
@@ -140,12 +148,14 @@ Status SortedFileWriter::open_file() {
 void SortedFileWriter::finish_file() {
   if (file_ == nullptr) return;
   const size_t index = paths_.size() - 1;
-  finishing_files_.push_back(std::async(std::launch::async, [this, index, file = std::move(file_)]() mutable {
-    return finish_in_background(std::move(file), index);
-  }));
+  const std::shared_ptr<rocksdb::SstFileWriter> file = std::move(file_);
+  const auto finish = [this, index, file] {
+    return guarded([&] { return finish_in_background(file.get(), index); });
+  };
+  finishing_files_.push_back(std::async(kOwnThreadIfPossible, finish));
 }
 
-Status SortedFileWriter::finish_in_background(std::unique_ptr<rocksdb::SstFileWriter> file, size_t index) {
+Status SortedFileWriter::finish_in_background(rocksdb::SstFileWriter *file, size_t index) {
   auto file_summary = std::make_shared<rocksdb::ExternalSstFileInfo>();
   const rocksdb::Status finished = file->Finish(file_summary.get());
   if (!finished.ok()) return from_rocksdb(finished);

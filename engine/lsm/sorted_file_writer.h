@@ -70,7 +70,7 @@ class SortedFileWriter {
   Status write_chunk(const RowChunk &chunk);
   Status open_file();
   void finish_file();
-  Status finish_in_background(std::unique_ptr<rocksdb::SstFileWriter> file, size_t index);
+  Status finish_in_background(rocksdb::SstFileWriter *file, size_t index);
   Status wait_finished();
   Status push_chunk();
   void fail(const Status &status);
@@ -91,7 +91,7 @@ class SortedFileWriter {
   bool stopping_ = false;
   Status status_;
   std::atomic<bool> failed_{false};
-  std::thread thread_;
+  std::vector<std::thread> thread_;  // one; none: failed_
 };
 
 }  // namespace atoll::lsm

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/threads.h"
 #include "base/work.h"
 
 namespace atoll::txn {
@@ -62,8 +63,8 @@ void ReadPool::run(size_t count, const std::function<void(size_t)> &piece) {
   job->count = count;
   {
     std::lock_guard<std::mutex> guard(mutex_);
-    while (threads_.size() < kThreads) threads_.emplace_back([this] { work(); });
-    for (size_t i = 1; i < std::min(count, kThreads + 1); ++i) queue_.push_back(job);
+    const size_t helpers = start_threads(&threads_, kThreads, [this](size_t) { work(); });
+    for (size_t i = 1; i < std::min(count, helpers + 1); ++i) queue_.push_back(job);
     wake_.notify_all();
   }
   help(job.get());

@@ -1,7 +1,8 @@
 // A few threads that help with large MultiGets. With a bucket behind, the time of a read is waiting, and
 // RocksDB waits for one file after the other.
 //
-// THREADS: run() from any thread; the threads start with the first run().
+// THREADS: run() from any thread; the threads start with the first run(); one that the process did not
+// get is asked for again by the next.
 #pragma once
 
 #include <condition_variable>
