@@ -37,7 +37,7 @@ check_clang_format() {
 
 # shellcheck disable=SC2046
 check_ruff() { "$ruff" check --quiet $(python_folders) && "$ruff" format --check --quiet $(python_folders); }
-check_shell() { local file; for file in tools/*.sh tools/setup/*.sh .ci/run; do bash -n "$file" || return 1; done; }
+check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning tools/*.sh tools/setup/*.sh .ci/run; }
 
 clippy() { cargo clippy --release --locked --workspace --all-targets --quiet -- -D warnings; }
 
@@ -78,7 +78,7 @@ step "tests of the tools" "$PYTHON_DIR/bin/python" -m pytest -q tools/tidy_test.
 step "clang-format" check_clang_format
 step "cargo fmt" cargo fmt --all --check
 step "ruff" check_ruff
-step "shell syntax" check_shell
+step "shellcheck" check_shell
 if [ "$mode" != --quick ]; then
   step "clippy" clippy
   step "clang-tidy" check_clang_tidy
