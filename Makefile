@@ -11,12 +11,13 @@ ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
 BENCH_ARGS = $(if $(QUICK),--quick) $(if $(ROWS),--rows $(ROWS)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(SETUPS),--setups "$(SETUPS)") $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(MEMORY_MIB),--memory-mib $(MEMORY_MIB))
 
 help:                 ## this list
-	@echo "Prerequisites: Debian 12, root rights or sudo, Rust 1.89, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
+	@echo "Prerequisites: Debian 12, Rust 1.89, Go 1.25, Python 3.10 (or newer), 8 GB of disk."
+	@echo "No root rights are needed when the packages of the build are installed; make setup names those that are missing."
 	@echo "The first run of any target sets the machine up; that takes about 15 minutes on 2 cores."
 	@echo
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 
-setup:                ## MariaDB, its headers, RocksDB, two S3 servers, a Python environment; cached, nothing is done twice
+setup:                ## MariaDB, its headers, RocksDB, two S3 servers, a Python environment; in the cache, nothing is done twice
 	@tools/setup/all.sh
 
 build: setup          ## build/ha_atoll.so (the engine) and build/atollctl (the command line tool)

@@ -11,6 +11,7 @@ import collections
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -71,6 +72,8 @@ def sysbench(
         folder = script.resolve().parent
         environment["LUA_PATH"] = f"{folder}/?.lua;;"
         script = str(script.resolve())
+    if shutil.which("sysbench") is None:
+        raise SysbenchFailed("sysbench is not installed; as root: apt-get install sysbench")
     done = subprocess.run(
         [*_DIE_WITH_PARENT, "sysbench", script, *arguments, command],
         capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False, cwd=folder, env=environment,

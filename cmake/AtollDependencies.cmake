@@ -31,4 +31,5 @@ target_include_directories(atoll::server SYSTEM INTERFACE
   "${ATOLL_MARIADB_DIR}/sql")
 target_compile_definitions(atoll::server INTERFACE HAVE_CONFIG_H MYSQL_DYNAMIC_PLUGIN MYSQL_SERVER=1)
 
-find_library(ATOLL_MYSQLSERVICES mysqlservices REQUIRED)
+# Not that of an installed MariaDB, which may be another version.
+find_library(ATOLL_SERVICES_LIB mysqlservices PATHS "${ATOLL_SERVICES_DIR}" NO_DEFAULT_PATH REQUIRED)

@@ -56,7 +56,9 @@ def binary_log(server) -> dict[str, tuple[int, int]]:
     groups: dict[str, tuple[int, int]] = {}
     for path in sorted(server.data.glob("binlog.[0-9]*")):
         # A server that was killed while it began a file has left an empty one.
-        done = subprocess.run(["mariadb-binlog", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [paths.program("mariadb-binlog"), str(path)], capture_output=True, text=True, check=False
+        )
         gtid = None
         for line in done.stdout.splitlines():
             event = EVENT.match(line)

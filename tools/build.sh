@@ -3,7 +3,7 @@
 #
 #   tools/build.sh [--asan|--tsan|--mutants] [--target TARGET]...
 #
-# Result: build/ha_atoll.so and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
+# Result: build/ha_atoll.so, its debug information build/ha_atoll.so.debug, and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
 # test programs (--target) make sense; they get the RocksDB that is instrumented too. With --mutants the build/mutants/ha_atoll.so
 # of tools/cost_mutants.sh.
 # --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
@@ -33,13 +33,7 @@ check_setup() {
   [ -f "$build/setup.env" ] || die "this machine is not set up" "run: make setup"
   # shellcheck disable=SC1091
   . "$build/setup.env"
-  local now
-  now=$(installed_server)
-  if [ "$now" != "$MARIADB_PACKAGE" ]; then
-    die "the installed MariaDB is ${now:-gone}, the headers are of $MARIADB_PACKAGE" \
-        "a storage engine loads only into the very version it was compiled for; run: make setup"
-  fi
-  [ -d "$MARIADB_DIR" ] && [ -d "$ROCKSDB_DIR" ] || die "the cache $ATOLL_CACHE is incomplete" "run: make setup"
+  [ -d "$MARIADB_DIR" ] && [ -d "${MARIADB_SERVER:-}" ] && [ -d "$ROCKSDB_DIR" ] || die "the cache $ATOLL_CACHE is incomplete" "run: make setup"
 }
 
 build_rust() {
@@ -54,7 +48,7 @@ configure() {
   local rocksdb=$ROCKSDB_DIR
   [ "$sanitize" != thread ] || rocksdb=$ATOLL_CACHE/$ROCKSDB_TSAN_NAME
   cmake -S "$ATOLL_ROOT" -B "$tree" -G "Unix Makefiles" \
-    -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_ROCKSDB_DIR="$rocksdb" \
+    -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_SERVICES_DIR="$MARIADB_LIBRARIES" -DATOLL_ROCKSDB_DIR="$rocksdb" \
     -DATOLL_OBJSTORE_LIB="$CARGO_TARGET_DIR/release/libatoll_objstore.a" \
     -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" -DATOLL_MUTANTS="$mutants" >"$tree.log" 2>&1 || {
     cat "$tree.log" >&2

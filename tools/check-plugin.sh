@@ -11,7 +11,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 plugin=$1
-server=/usr/sbin/mariadbd
+server=$ATOLL_ROOT/build/mariadb/sbin/mariadbd
 
 names_of() { sed -E 's/@.*//' | sort -u; }
 

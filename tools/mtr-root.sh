@@ -1,16 +1,17 @@
 #!/bin/bash
-# Makes the private tree that MariaDB's test runner is started in: links to what is installed, and the plugin.
+# Makes the private tree that MariaDB's test runner is started in: links to the unpacked server, and the plugin.
 #
 #   tools/mtr-root.sh ROOT PLUGIN
 #
-# Nothing under /usr is written: as root the runner leaves .reject files next to the results it reads. It looks for
+# The unpacked server is not written to: the runner leaves .reject files next to the results it reads. It looks for
 # bin/ above its folder and for plugins in lib/mysql/plugin, and exports $HA_ATOLL_SO when it finds ha_atoll.so there.
 # Its folder is ROOT/share/mysql/mysql-test; suites of one's own go to suite/ there, in the place of a link.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 root=$1
 plugin=$2
-system_tests=/usr/share/mysql/mysql-test
+server=$(readlink -f "$ATOLL_ROOT/build/mariadb")
+server_tests=$server/share/mysql/mysql-test
 
 link_all() {  # link_all FROM TO [NAME NOT TO LINK]
   local entry
@@ -20,14 +21,14 @@ link_all() {  # link_all FROM TO [NAME NOT TO LINK]
   done
 }
 
-[ -d "$system_tests" ] || die "mariadb-test is not installed" "run: make setup"
+[ -d "$server_tests" ] || die "MariaDB's tests are not unpacked" "run: make setup"
 rm -rf "$root"
 mkdir -p "$root/share"
-ln -s /usr/bin "$root/bin"
-link_all /usr/sbin "$root/sbin"
-link_all /usr/share/mysql "$root/share/mysql" mysql-test
-[ ! -e /usr/share/mariadb ] || ln -s /usr/share/mariadb "$root/share/mariadb"
-link_all "$system_tests" "$root/share/mysql/mysql-test" suite
-link_all "$system_tests/suite" "$root/share/mysql/mysql-test/suite"
-link_all /usr/lib/mysql/plugin "$root/lib/mysql/plugin"
+ln -s "$server/bin" "$root/bin"
+link_all "$server/sbin" "$root/sbin"
+link_all "$server/share/mysql" "$root/share/mysql" mysql-test
+[ ! -e "$server/share/mariadb" ] || ln -s "$server/share/mariadb" "$root/share/mariadb"
+link_all "$server_tests" "$root/share/mysql/mysql-test" suite
+link_all "$server_tests/suite" "$root/share/mysql/mysql-test/suite"
+link_all "$server/lib/mysql/plugin" "$root/lib/mysql/plugin"
 [ ! -e "$plugin" ] || ln -sfn "$plugin" "$root/lib/mysql/plugin/ha_atoll.so"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the project's SQL tests with MariaDB's own runner, against the installed server and the built plugin.
+# Runs the project's SQL tests with MariaDB's own runner, against the unpacked server and the built plugin.
 #
 #   tools/mtr.sh [--asan] [runner option]... [test]...
 #
@@ -8,7 +8,7 @@
 #   tools/mtr.sh --record basic       writes the new result back to mysql-test/<suite>/r/
 #   tools/mtr.sh --asan               with the instrumented plugin of `make mtr-asan`
 #
-# Nothing under /usr is written: the runner gets a private tree of links in build/mtr/<slot> (tools/mtr-root.sh), with
+# The unpacked server is not written to: the runner gets a private tree of links in build/mtr/<slot> (tools/mtr-root.sh), with
 # our suites copied into it. Several runs at once take different slots.
 # The last line says how many passed and failed; exit status 1 when one failed. Logs: build/mtr/<slot>/.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
@@ -58,7 +58,7 @@ wrap_server() {
 export LD_PRELOAD=$(g++ -print-file-name=libasan.so)
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0:handle_segv=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=print_stacktrace=1
-exec /usr/sbin/mariadbd "\$@"
+exec $MARIADB_SERVER/sbin/mariadbd "\$@"
 END
   chmod 755 "$root/sbin/mariadbd"
 }
@@ -74,7 +74,7 @@ suites_of_project() {
 make_var() {
   local free_mb
   free_mb=$(df -Pm /dev/shm 2>/dev/null | awk 'NR==2 {print $4}')
-  rm -rf "$slot/var"
+  rm -rf "${slot:?}/var"
   var=$slot/var
   if [ "${free_mb:-0}" -ge 2000 ]; then
     var=/dev/shm/atoll-mtr-$(id -u)-$(cksum <<<"$slot" | cut -d' ' -f1)
@@ -125,6 +125,10 @@ report() {  # report RUNNER_STATUS
 suites=$(suites_of_project)
 [ -n "$suites" ] || die "there is no suite under mysql-test/"
 [ -e "$plugin" ] || die "${plugin#"$ATOLL_ROOT"/} is not built" "run: make build (or make mtr-asan)"
+[ -f "$ATOLL_ROOT/build/setup.env" ] || die "this machine is not set up" "run: make setup"
+# shellcheck disable=SC1091
+. "$ATOLL_ROOT/build/setup.env"
+export LD_LIBRARY_PATH=$MARIADB_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 take_slot
 root=$slot/root
 make_root
@@ -138,4 +142,4 @@ perl mariadb-test-run.pl --suite="$(tr '\n' , <<<"$suites" | sed 's/,$//')" --va
 [ -z "$recording" ] || copy_results_back
 report "$status"
 # Nothing to look at: give the memory back.
-rm -rf "$var" "$slot/var"
+rm -rf "$var" "${slot:?}/var"

@@ -2,11 +2,12 @@
 //
 // The server and this plugin share these classes by layout, and nothing checks that at load but the version
 // number. A wrong setting (DBUG_OFF missing, another my_config.h) would show as a field read at the wrong
-// place. The sizes were taken from Debian's own builds of the versions below on x86-64.
+// place. The sizes were taken from Debian's own build of 10.11.18 on x86-64. A later patch release of 10.11
+// is accepted when it has the same.
 //
-// A new patch release of the server: print the sizes with the compiler's messages below (they show both
-// numbers), compare `nm -DS /usr/sbin/mariadbd` for the vtables of handler, Field and Item with the last
-// version, then add a block here and the version to MARIADB_TESTED in tools/setup/versions.env.
+// When one has not: the compiler's messages show both numbers. Compare the headers of the two versions and
+// `nm -DS build/mariadb/sbin/mariadbd` for the vtables of handler, Field and Item, then add a block here and
+// the sizes of the vtables to tools/setup/mariadb.sh.
 #include "handler/server.h"
 
 namespace {
@@ -15,11 +16,11 @@ namespace {
 template <size_t found, size_t expected>
 constexpr bool same_size() {
   static_assert(found == expected,
-                "a class of the server has another size than in Debian's build of this version");
+                "a class of the server has another size than in Debian's build of 10.11.18");
   return found == expected;
 }
 
-#if MYSQL_VERSION_ID == 101118
+#if MYSQL_VERSION_ID >= 101118 && MYSQL_VERSION_ID < 101200
 #if defined(__x86_64__)
 static_assert(same_size<sizeof(THD), 27312>());
 static_assert(same_size<sizeof(handler), 1328>());

@@ -93,7 +93,7 @@ class Tree:
     def make(self) -> None:
         """Builds the tree anew.
 
-        Errors: subprocess.CalledProcessError when the server's tests are not installed; the script has said so.
+        Errors: subprocess.CalledProcessError when the server's tests are not there; the script has said so.
         """
         for outcomes in self.home.glob("*.json"):  # the results that belong to them go with the tree
             outcomes.unlink()
@@ -105,7 +105,7 @@ class Tree:
         own_includes(self.folder, self.engine)
 
     def install_reference(self, suite: Suite, edits: list[Edit]) -> None:
-        """Copies the installed `suite` and changes the copy. Errors: edits.BadEdit."""
+        """Copies the server's own `suite` and changes the copy. Errors: edits.BadEdit."""
         install(suite, REFERENCE, SYSTEM_SUITES, self.suites)
         for edit in edits:
             if edit.file.split("/")[0] in suite.folders:
@@ -168,7 +168,6 @@ class Tree:
     def _command(self, suite: Suite, limit_minutes: int) -> list[str]:
         options = [
             "plugin-load-add=ha_atoll.so",
-            "plugin-maturity=unknown",
             "loose-innodb",
             *suite.server_options,
         ]

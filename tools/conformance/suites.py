@@ -14,11 +14,16 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-SYSTEM_SUITES = Path("/usr/share/mysql/mysql-test/suite")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import paths  # noqa: E402
+
+SYSTEM_SUITES = paths.SERVER / "share" / "mysql" / "mysql-test" / "suite"
 REFERENCE = "InnoDB"
 SUBJECT = "ATOLL"
 

@@ -1,14 +1,20 @@
-"""Where things are: the work tree, the cache outside it, the plugin, the servers' binaries."""
+"""Where things are: the work tree, the cache outside it, the plugin, the servers' binaries.
+
+Whoever imports this finds the libraries of the unpacked MariaDB, as do the processes it starts.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
-SERVER_PLUGINS = Path(os.environ.get("ATOLL_SERVER_PLUGINS", "/usr/lib/mysql/plugin"))
+# The server that tools/setup/mariadb.sh has unpacked; ATOLL_SERVER overrides the place.
+SERVER = Path(os.environ.get("ATOLL_SERVER", BUILD / "mariadb")).resolve()
+SERVER_PLUGINS = Path(os.environ.get("ATOLL_SERVER_PLUGINS", SERVER / "lib" / "mysql" / "plugin"))
 
 
 class Missing(Exception):
@@ -27,16 +33,25 @@ def plugin() -> Path:
 
 
 def program(name: str) -> Path:
-    """Finds `name` in the cache, in build/, then on PATH (and in /usr/sbin).
+    """Finds `name` in the unpacked server, the cache, build/, then on PATH; MariaDB's programs in the first only.
 
     Errors: Missing, saying which make target provides it.
     """
     override = os.environ.get("ATOLL_" + name.upper().replace("-", "_"))
     candidates = [Path(override)] if override else []
-    candidates += [cache_dir() / "bin" / name, BUILD / name, BUILD / "bin" / name]
-    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-    candidates += [Path(found)] if found else []
+    candidates += [SERVER / "sbin" / name, SERVER / "bin" / name]
+    if not name.startswith("mariadb"):
+        candidates += [cache_dir() / "bin" / name, BUILD / name, BUILD / "bin" / name]
+        candidates += [Path(found)] if (found := shutil.which(name)) else []
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
-    raise Missing(f"{name} is not in {cache_dir()}/bin, build/ or PATH; run `make build` first")
+    raise Missing(f"{name} is not in {SERVER}, {cache_dir()}/bin, build/ or PATH; run `make build` first")
+
+
+def _find_libraries() -> None:
+    known = [str(SERVER / "lib" / f"{platform.machine()}-linux-gnu"), os.environ.get("LD_LIBRARY_PATH", "")]
+    os.environ["LD_LIBRARY_PATH"] = ":".join(filter(None, known))
+
+
+_find_libraries()

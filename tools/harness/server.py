@@ -1,11 +1,12 @@
 """One private MariaDB server: its own data directory, socket, port and plugin directory.
 
-The plugin directory holds links to the installed plugins plus the engine as built, so that nothing
+The plugin directory holds links to the server's plugins plus the engine as built, so that nothing
 has to be installed and several builds can be tested side by side.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -35,9 +36,10 @@ def initialize_data_directory(directory: Path) -> None:
     temporary = directory.with_name(f"{directory.name}.tmp")
     temporary.mkdir(parents=True)
     command = [
-        "mariadb-install-db",
+        str(paths.program("mariadb-install-db")),
         "--no-defaults",
-        "--user=root",
+        f"--basedir={paths.SERVER}",
+        *(["--user=root"] if os.geteuid() == 0 else []),
         f"--datadir={directory}",
         "--auth-root-authentication-method=normal",
         "--skip-test-db",
@@ -235,6 +237,7 @@ class Server:
         temporary = self.home / "tmp"
         temporary.mkdir(exist_ok=True)
         options: dict[str, object] = {
+            "basedir": paths.SERVER,
             "datadir": self.data,
             "socket": self.socket,
             "port": self.port,
@@ -242,11 +245,10 @@ class Server:
             "pid-file": self.home / "pid",
             "log-error": self.error_log_path,
             "plugin-dir": self.home / "plugin",
-            "plugin-maturity": "unknown",
             "tmpdir": temporary,
             "secure-file-priv": "",
             "skip-name-resolve": 1,
-            "user": "root",
+            "user": "root" if os.geteuid() == 0 else None,
             "innodb-log-file-size": "16M",
             "innodb-buffer-pool-size": "64M",
             **self.options,

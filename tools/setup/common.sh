@@ -1,4 +1,5 @@
-# Shared by the set-up scripts: messages, the cache folder, root rights, and "build once".
+# shellcheck shell=bash disable=SC2034  # names for those who source it
+# Shared by the set-up scripts: messages, the cache folder, and "build once".
 # Source it from bash; it sets strict mode.
 #
 # Every product goes to $ATOLL_CACHE under a name that holds its version. It is built in a temporary folder beside its
@@ -22,19 +23,7 @@ die() {
   exit 1
 }
 
-# Runs a command as root: directly, or through sudo without hanging on a password prompt when there is no terminal.
-as_root() {
-  if [ "$(id -u)" = 0 ]; then
-    env "$@"
-  elif command -v sudo >/dev/null; then
-    sudo env "$@"
-  else
-    die "packages must be installed and neither root rights nor sudo are at hand" \
-        "run this once as root: tools/setup/system-packages.sh"
-  fi
-}
-
-# run_logged LOG COMMAND...: quiet when it works, the end of the log when it does not.
+# Runs a commLOG COMMAND...: quiet when it works, the end of the log when it does not.
 run_logged() {
   local log=$1
   shift
@@ -95,16 +84,31 @@ provide_in_place() {
 # version_at_least HAVE WANT
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
-# The Debian version of the installed server, for example 1:10.11.18-0+deb12u1; empty when there is none (which is no failure).
-installed_server() { dpkg-query -W -f '${db:Status-Status} ${Version}\n' mariadb-server-core 2>/dev/null | sed -n 's/^installed //p' || true; }
+# Versions of the unpacked servers in the cache, as 10.11.18-0+deb12u1, from new to old.
+cached_servers() {
+  local program
+  for program in "$ATOLL_CACHE/mariadb-server-$MARIADB_SERIES."*/usr/sbin/mariadbd; do
+    [ ! -e "$program" ] || printf '%s\n' "$program"
+  done | sed -E 's|.*/mariadb-server-([^/]*)/usr/sbin/mariadbd$|\1|' | sort -Vr
+}
+
+# The one that is used: of the pinned version, else the newest; empty when there is none (which is no failure).
+cached_server() {
+  local all pinned
+  all=$(cached_servers)
+  pinned=$(grep -m 1 -F "$MARIADB_VERSION-" <<<"$all" || true)
+  printf '%s' "${pinned:-${all%%$'\n'*}}"
+}
 
 # 1:10.11.18-0+deb12u1 -> 10.11.18-0+deb12u1 (a name for files)
 without_epoch() { printf '%s' "${1#*:}"; }
 
-# 1:10.11.18-0+deb12u1 -> 10.11.18
-upstream_version() { without_epoch "$1" | sed 's/-.*//'; }
+# 10.11.18-0+deb12u1 -> 10.11.18
+upstream_version() { printf '%s' "${1%%-*}"; }
 
-mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$(without_epoch "$1")"; }
+# The private headers and the unpacked packages of a server of that version.
+mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$1"; }
+mariadb_server_dir() { printf '%s/mariadb-server-%s' "$ATOLL_CACHE" "$1"; }
 ROCKSDB_NAME=rocksdb-$ROCKSDB_VERSION-r$ROCKSDB_RECIPE-$ARCH
 ROCKSDB_TSAN_NAME=$ROCKSDB_NAME-tsan
 RUST_TSAN_NAME=rust-tsan-r$RUST_TSAN_RECIPE-$ARCH

@@ -24,15 +24,12 @@ check_system() {
     release=$(. /etc/os-release && printf '%s' "${VERSION_ID:-none}")
   fi
   if [ "$id" != debian ] || [ "$release" != 12 ]; then
-    problems+=("this is $id $release; the build installs packages of Debian 12 (bookworm)")
+    problems+=("this is $id $release; Atoll is built with packages of Debian 12 (bookworm)")
   fi
   case $ARCH in
     x86_64 | aarch64) ;;
     *) problems+=("$ARCH is not supported; x86_64 is tested, aarch64 is expected to work") ;;
   esac
-  if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-    problems+=("root rights or sudo are needed to install Debian packages")
-  fi
 }
 
 check_tools() {

@@ -9,19 +9,20 @@
 # Result: $ATOLL_CACHE/rust-tsan-r<recipe>-.../bin/{cargo,rustc,llvm-symbolizer}, of the newest version that Debian has on
 # that day; nothing, with a note, when Debian has none that is new enough.
 . "$(dirname "$0")/common.sh"
+. "$SETUP_DIR/apt.sh"
 
 COMPILER_PACKAGES="rustc-web cargo-web libstd-rust-web-dev rust-web-src"
-offered_version() { apt-cache policy rustc-web | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'; }
+offered_version() { apt-cache "${APT_OPTIONS[@]}" policy rustc-web | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'; }
 
 # The packages and the libraries of theirs that this machine lacks.
 packages_to_fetch() {
   # shellcheck disable=SC2086
   { printf '%s\n' $COMPILER_PACKAGES
-    apt-get -s install --no-install-recommends $COMPILER_PACKAGES | awk '/^Inst / { print $2 }'; } | sort -u
+    apt-get "${APT_OPTIONS[@]}" -s install --no-install-recommends $COMPILER_PACKAGES | awk '/^Inst / { print $2 }'; } | sort -u
 }
 
 fetch() {  # fetch WORK PACKAGE...
-  (mkdir -p "$1/packages" && cd "$1/packages" && shift && apt-get -q -o APT::Sandbox::User= download "$@")
+  (mkdir -p "$1/packages" && cd "$1/packages" && shift && apt-get -q "${APT_OPTIONS[@]}" download "$@")
 }
 
 unpack() {  # unpack WORK OUT PACKAGE PATTERN...: the files of a package that match
@@ -63,7 +64,7 @@ unpack_compiler() {  # unpack_compiler WORK OUT LOG
 }
 
 [ -d "$ATOLL_CACHE/$RUST_TSAN_NAME" ] && exit 0
-run_logged "$ATOLL_CACHE/log/apt.log" as_root DEBIAN_FRONTEND=noninteractive apt-get -q update
+update_package_lists
 version=$(offered_version)
 if ! version_at_least "${version:-0}" "$RUST_VERSION_MIN"; then
   say "Debian has no rustc-web of Rust $RUST_VERSION_MIN or newer here (${version:-none})"
