@@ -12,7 +12,11 @@ COLOURS = {
     "InnoDB": "#4477aa",
     "InnoDB compressed": "#66ccee",
     "MyRocks": "#ccbb44",
+    "MyRocks zstd": "#ccbb44",
+    "S3 engine": "#ee6677",
+    "S3 engine zlib": "#ffaabb",
     "Atoll": "#228833",
+    "Atoll zstd": "#228833",
     "Atoll on MinIO": "#aa3377",
 }
 OTHER_COLOURS = ("#ee6677", "#bbbbbb", "#000000", "#997700", "#004488")
@@ -61,6 +65,27 @@ def _bar(axis, position: int, spread: dict[str, float], colour: str) -> None:
     median = spread["median"]
     whiskers = [[median - spread["min"]], [spread["max"] - median]]
     axis.bar(position, median, yerr=whiskers, capsize=2, color=colour)
+
+
+def draw_panels(panels: dict[str, dict[str, float]], target: Path, *, title: str) -> None:
+    """Draws one panel per key with a horizontal bar and its value for each label: {panel: {label: value}}."""
+    pyplot = _pyplot()
+    columns = 4
+    rows = (len(panels) + columns - 1) // columns
+    figure_, axes = pyplot.subplots(rows, columns, figsize=(13, 2.1 * rows + 0.4), squeeze=False)
+    flat = list(axes.flat)
+    for axis in flat[len(panels) :]:
+        axis.axis("off")
+    for position, (axis, (panel, values)) in enumerate(zip(flat, panels.items(), strict=False)):
+        labels = list(values)
+        drawn = axis.barh(labels, list(values.values()), color=[colour_of(label) for label in labels])
+        axis.bar_label(drawn, fmt="%.4g", fontsize=8, padding=2)
+        axis.set_xlim(right=max(values.values()) * 1.25)
+        axis.invert_yaxis()
+        axis.set_title(panel, fontsize=8)
+        axis.tick_params(labelsize=8, labelleft=position % columns == 0)
+        axis.tick_params(axis="x", labelsize=7)
+    _finish(pyplot, figure_, title, target)
 
 
 def lines(
