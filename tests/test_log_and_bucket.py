@@ -14,7 +14,7 @@ import pytest
 from harness.process import wait_until
 
 ROWS = 1000
-FENCE_BYTES = 137  # docs/internals/formats-bucket.md, W4
+FENCE_BYTES = 137  # docs/internals/formats-bucket.md, FMT-W4
 
 
 def newest_log(server) -> Path:

@@ -261,7 +261,7 @@ def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
     words = {word for source in sources for word in re.findall(r"\w+", source.text)}
     words |= {path.stem for path in (root / "mysql-test").glob("*/t/*.test")}
     for number, line in enumerate(document.read_text().splitlines(), 1):
-        match = re.match(r"\| \*\*((?:\w+ )?[A-Z]\d+)\*\* \|.*\|([^|]*)\|\s*$", line)
+        match = re.match(r"\| \*\*([A-Z]+-G?\d+)\*\* \|.*\|([^|]*)\|\s*$", line)
         if not match:
             continue
         names = re.findall(r"`([^`]+)`", match.group(2))

@@ -90,7 +90,7 @@ def test_a_listed_exception_may_shrink_but_not_grow_and_goes_when_unneeded(tmp_p
 
 def test_an_invariant_must_name_a_test_that_exists(tmp_path: Path) -> None:
     write(tmp_path, "engine/codec/a_test.cc", "// A.\nTEST(Key, order_is_kept) {}\n")
-    row = "| **K1** | order | {} |\n"
+    row = "| **KEY-1** | order | {} |\n"
     for names, found in (("`order_is_kept`", 0), ("`no_such_test`", 1), ("", 1), ("issue #3", 0)):
         write(tmp_path, "ARCHITECTURE.md", row.format(names))
         assert len(check(tmp_path)) == found, names

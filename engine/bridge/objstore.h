@@ -151,10 +151,10 @@ void atoll_store_current_set(atoll_store *store, uint64_t number);
  * is logged as an error. */
 void atoll_store_opened(atoll_store *store, uint64_t last_sequence);
 /* A MANIFEST edit that later WAL bytes depend on (family created or dropped, files ingested) has been
- * made: WAL shipped from now on is replayed only over a root that contains it (gate G8). */
+ * made: WAL shipped from now on is replayed only over a root that contains it (gate PUB-G8). */
 void atoll_store_note_ddl(atoll_store *store);
 /* Called before a MANIFEST edit that removes data (family dropped, files of a range deleted) which WAL bytes
- * appended earlier ceased to name: no root with that edit is published before those bytes (gate G2). */
+ * appended earlier ceased to name: no root with that edit is published before those bytes (gate PUB-G2). */
 void atoll_store_note_drop(atoll_store *store);
 /* The server's recovery has committed a prepared transaction, which a former process may have acknowledged:
  * with durability async nothing new is acknowledged before the bucket has all that was appended so far. */

@@ -218,7 +218,7 @@ Status Catalog::create(TableDef *def, bool own_family) {
   if (impl_->find(def->database, def->name)) return exists();
   lsm::Family *family = impl_->database->shared_family();
   const bool own = own_family && !def->logical_only;
-  // The family comes first (C2), and outside the mutex: it may wait for the bucket.
+  // The family comes first (CAT-2), and outside the mutex: it may wait for the bucket.
   if (own) ATOLL_RETURN_IF_ERROR(impl_->database->create_family(def->compression, &family));
 
   Status status;

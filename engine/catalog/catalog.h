@@ -4,9 +4,10 @@
 // Record formats: docs/internals/formats-catalog.md. One row of the catalog = one logical object.
 //
 // Invariants
-//   C1  A table id, index ordinal or column id is never used twice (within server, table, table).
-//   C2  A family exists before the catalog row that names it, and goes after that row is gone (gate G7).
-//   C3  Every change of a definition is one atomic, synced write.
+//   CAT-1  A table id, index ordinal or column id is never used twice (within server, table, table).
+//   CAT-2  A family exists before the catalog row that names it, and goes after that row is gone (gate
+//          PUB-G7).
+//   CAT-3  Every change of a definition is one atomic, synced write.
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 // and every payload is a fixed sequence of little-endian integers and strings (u32 length, bytes).
 //
 // Invariants
-//   R1  decode(encode(x)) == x for every x.
-//   R2  A value that decode accepts is used to its last byte: no trailing bytes, no unknown enum value, no
-//       flag outside 0 and 1. Anything else is kCorruption; decode never reads outside its input.
+//   CAT-6  decode(encode(x)) == x for every x.
+//   CAT-4  A value that decode accepts is used to its last byte: no trailing bytes, no unknown enum value, no
+//          flag outside 0 and 1. Anything else is kCorruption; decode never reads outside its input.
 #pragma once
 
 #include <cstdint>

@@ -116,7 +116,7 @@ TEST(Record, every_shorter_or_longer_value_is_refused_even_with_a_right_checksum
   EXPECT_EQ(decode(reseal(good + '\0'), &table).code(), Code::kCorruption);
 }
 
-// What fuzzed bytes decode to, if they decode at all, encodes to the very same bytes (R1, R2).
+// What fuzzed bytes decode to, if they decode at all, encodes to the very same bytes (CAT-6, CAT-4).
 TEST(Record, fuzzed_bytes_are_refused_or_mean_exactly_what_they_say) {
   const uint32_t start = seed();
   SCOPED_TRACE("seed " + std::to_string(start));

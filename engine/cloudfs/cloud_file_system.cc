@@ -259,7 +259,7 @@ IOStatus CloudFileSystem::RenameFile(const std::string &from, const std::string 
 }
 
 // The directory is synced here, before current_set: were the rename lost in a crash after the bucket
-// followed the new MANIFEST, the local database would be older than its own bucket (F2).
+// followed the new MANIFEST, the local database would be older than its own bucket (FS-2).
 IOStatus CloudFileSystem::current_renamed(const std::string &from, const std::string &to,
                                           const IOOptions &options, IODebugContext *debug) {
   if (IOStatus status = check_may_write(store_); !status.ok()) return status;

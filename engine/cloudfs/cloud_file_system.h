@@ -11,13 +11,13 @@
 // | all others      | local                        | local                       | local              |
 //
 // Invariants
-//   F1  A table file is handed to the store (add_file, bind_file) before the MANIFEST bytes that name it
-//       are reported as synced (gate G1 starts here).
-//   F2  A MANIFEST is announced by current_set only after CURRENT names it durably.
-//   F3  WAL and MANIFEST lengths reported as synced never exceed what the finished fsync covered.
-//   F4  Once the store may not write, creating, appending to or syncing a WAL, MANIFEST or table file
-//       fails with IOFenced, which stops RocksDB for good.
-//   F5  A fault of the network is never Corruption.
+//   FS-1  A table file is handed to the store (add_file, bind_file) before the MANIFEST bytes that name it
+//         are reported as synced (gate PUB-G1 starts here).
+//   FS-2  A MANIFEST is announced by current_set only after CURRENT names it durably.
+//   FS-3  WAL and MANIFEST lengths reported as synced never exceed what the finished fsync covered.
+//   FS-4  Once the store may not write, creating, appending to or syncing a WAL, MANIFEST or table file fails
+//         with IOFenced, which stops RocksDB for good.
+//   FS-5  A fault of the network is never Corruption.
 //
 // OPTIONS files: RocksDB rewrites one, for all families, at each DDL (3 s with 5,000 families). Everything
 // they would hold is derived from family names at open (lsm/options.h), so after refuse_options_files()

@@ -3,7 +3,7 @@
 // A data key is   prefix (4 bytes BE, 0 in a family of its own) | index ordinal (2 bytes BE) | parts...
 // A secondary entry's parts are the index columns followed by the primary key's parts.
 //
-// Invariant K1: for one index, compare(a, b) by SQL rules <=> memcmp(key(a), key(b)).
+// Invariant KEY-1: for one index, compare(a, b) by SQL rules <=> memcmp(key(a), key(b)).
 // Each part: [null marker if nullable: 0x00 NULL, 0x01 value] then the encoded value; for a descending
 // part every byte (marker included) is inverted. Encodings: docs/internals/formats.md, tables K-*.
 #pragma once

@@ -1,4 +1,4 @@
-// Goal:   K1, memcmp of keys is SQL order for every kind of part; columns come back from keys; no stored
+// Goal:   KEY-1, memcmp of keys is SQL order for every kind of part; columns come back from keys; no stored
 //         bytes make the codec read outside them.
 // Method: random indexes and records from a printed seed against an order computed on values, golden
 //         bytes for each table K-*, every truncation and random bit flips on memory of exact size.

@@ -1,4 +1,4 @@
-// Column values from keys: the reading half of key_codec.h, and the unpack section (table K7) that
+// Column values from keys: the reading half of key_codec.h, and the unpack section (table FMT-K7) that
 // holds what a key alone does not give.
 #include <algorithm>
 

@@ -23,7 +23,7 @@ uint64_t double_from_ordered(uint64_t ordered);
 uint32_t ordered_float(uint32_t bits);
 uint32_t float_from_ordered(uint32_t ordered);
 
-// --- Binary groups (K4): 8 bytes, zero-filled, then a count 0..8, or 9 if another group follows -------
+// --- Binary groups (FMT-K4): 8 bytes, zero-filled, then a count 0..8, or 9 if another group follows ---
 
 inline constexpr size_t kBinaryGroup = 8;
 inline constexpr uint8_t kMoreGroups = 9;
@@ -34,7 +34,7 @@ size_t skip_binary_groups(std::string_view key, uint8_t invert);
 // The length of the value in `groups`, which is what skip_binary_groups() measured.
 size_t binary_groups_length(std::string_view groups, uint8_t invert);
 
-// --- Padded groups (K5): `group` weight bytes, filled with spaces, then a Rest ------------------------
+// --- Padded groups (FMT-K5): `group` weight bytes, filled with spaces, then a Rest --------------------
 
 // How all that follows a group compares with spaces for ever.
 enum Rest : uint8_t { kRestLess = 1, kRestEnds = 2, kRestGreater = 3 };

@@ -1,12 +1,12 @@
 // Rows that are too large to be one value: the bytes of the packed row stand in pieces under keys of their
-// own, and under the row's key stands a reference to them. Table R4 of docs/internals/formats-rows.md.
+// own, and under the row's key stands a reference to them. Table FMT-R4 of docs/internals/formats-rows.md.
 //
 // One value is held in memory several times on its way (a write set, a block of a table file, its compressed
 // form); pieces pass one by one. The pieces belong to the row: who has locked it may read and write them.
 //
 // Invariants
-//   R4  A reference is never taken for a packed row, and pieces that are not exactly those it was made for
-//       are corruption.
+//   ROW-4  A reference is never taken for a packed row, and pieces that are not exactly those it was made for
+//          are corruption.
 // Tests: large_row_test.cc, tests/test_huge.py.
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr size_t kRowPieceBytes = 255 << 10;
 // Stands where the ordinals of indexes stand; they begin with 1.
 inline constexpr uint16_t kRowPiecesOrdinal = 0;
 
-// The first byte of such a reference; that of a row has no bit 1 (table R1).
+// The first byte of such a reference; that of a row has no bit 1 (table FMT-R1).
 inline constexpr char kLargeRowReference = 2;
 
 struct LargeRow {

@@ -1,4 +1,4 @@
-// Goal:   a row in pieces comes back as it was, and nothing else is taken for it (R4).
+// Goal:   a row in pieces comes back as it was, and nothing else is taken for it (ROW-4).
 // Method: lengths around the borders of pieces, parts of all sizes; every piece left out, cut, doubled or
 // changed.
 #include "codec/large_row.h"

@@ -1,9 +1,9 @@
-// See row_codec.h; table R1 of docs/internals/formats.md.
+// See row_codec.h; table FMT-R1 of docs/internals/formats.md.
 //
 // Invariants:
-//   R1  pack() writes one byte string for one row: NULL columns hold no bytes of their old value.
-//   R2  open() has checked that the offsets exist and that the last one is the row's end; every access
-//       to the variable section checks its own two offsets. Nothing else may read a packed row.
+//   ROW-1  pack() writes one byte string for one row: NULL columns hold no bytes of their old value.
+//   ROW-5  open() has checked that the offsets exist and that the last one is the row's end; every access to
+//          the variable section checks its own two offsets. Nothing else may read a packed row.
 #include "codec/row_codec.h"
 
 #include <algorithm>

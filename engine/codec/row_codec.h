@@ -1,7 +1,7 @@
 // Rows <-> bytes. Pure: no THD, no RocksDB, no clock.
 //
 // A record is MariaDB's in-memory row (TABLE::record); a packed row is what stands in a key's value.
-// The layout of a packed row is table R1 of docs/internals/formats.md:
+// The layout of a packed row is table FMT-R1 of docs/internals/formats.md:
 //
 //   header   1 byte   bit 0: var offsets are 4 bytes instead of 2; other bits 0
 //   version  varint   schema version the row was written with

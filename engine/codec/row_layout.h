@@ -1,5 +1,5 @@
 // Where each current column stands in the packed rows of one schema version: the compiled form of
-// table R1, so that packing and unpacking follow offsets instead of thinking. Private to RowCodec.
+// table FMT-R1, so that packing and unpacking follow offsets instead of thinking. Private to RowCodec.
 #pragma once
 
 #include <cstddef>

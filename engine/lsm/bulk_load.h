@@ -6,9 +6,9 @@
 //                                                      IngestExternalFiles, one call ◀─────┘
 //
 // Invariants
-//   B1  Nothing of a load is visible before the one ingestion call, and all of it after.
-//   B2  Whatever way a load ends, its directory is removed and files that were staged and not bound are
-//       unstaged (destructor). A crash leaves a directory under bulk/, wiped at the next open.
+//   LOAD-1  Nothing of a load is visible before the one ingestion call, and all of it after.
+//   LOAD-2  Whatever way a load ends, its directory is removed and files that were staged and not bound are
+//           unstaged (destructor). A crash leaves a directory under bulk/, wiped at the next open.
 #pragma once
 
 #include <rocksdb/db.h>

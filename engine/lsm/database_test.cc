@@ -83,7 +83,7 @@ TEST(DatabaseTest, reads_succeed_with_every_local_table_gone) {
   EXPECT_EQ(database.count(database->find_family(id)), 5000);
 }
 
-// Gate G1: when MANIFEST bytes are reported durable, every table they may name is with the store.
+// Gate PUB-G1: when MANIFEST bytes are reported durable, every table they may name is with the store.
 TEST(DatabaseTest, tables_reach_the_store_before_the_manifest_that_names_them) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());

@@ -237,7 +237,7 @@ void FamilyRegistry::drop_queued(Lock *lock) {
   wake_.wait_for(*lock, kRetryInterval, [this] { return stopping_; });
 }
 
-// An error may mean that only the OPTIONS file failed (P3). Asking again tells: a family that is gone
+// An error may mean that only the OPTIONS file failed (FAMILY-3). Asking again tells: a family that is gone
 // already is refused as invalid.
 bool FamilyRegistry::drop_now(FamilyImpl *family) {
   if (settings_.store != nullptr) atoll_store_note_drop(settings_.store);

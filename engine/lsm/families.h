@@ -4,18 +4,19 @@
 // compression are created in batches in the background and handed out from a pool.
 //
 // Invariants
-//   P1  A family is in exactly one state: unclassified (found at open, the catalog has not been asked),
-//       pooled (empty, nobody knows it), used, dropped.
-//   P2  atoll_store_note_ddl() is called after each creation and drop and before the family is handed out,
-//       so that no WAL that mentions a family is replayable over a root without it (gate G8);
-//       atoll_store_note_drop() before each drop, so that no root lacks a family that the WAL still names
-//       (G2).
-//   P3  The base database is asked, not the TransactionDB: its lock manager, which Atoll does not use, would
-//       keep tables per family. As OPTIONS files are refused (cloudfs), RocksDB answers a DDL that succeeded
-//       with an error; what counts is whether there is a handle, or whether the family is gone.
-//   P4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family, which
-//       pins its files, is released after a grace period, and not while a compaction uses it; iterators hold
-//       their own reference.
+//   FAMILY-1  A family is in exactly one state: unclassified (found at open, the catalog has not been asked),
+//             pooled (empty, nobody knows it), used, dropped.
+//   FAMILY-2  atoll_store_note_ddl() is called after each creation and drop and before the family is handed
+//             out, so that no WAL that mentions a family is replayable over a root without it (gate PUB-G8);
+//             atoll_store_note_drop() before each drop, so that no root lacks a family that the WAL still
+//             names (PUB-G2).
+//   FAMILY-3  The base database is asked, not the TransactionDB: its lock manager, which Atoll does not use,
+//             would keep tables per family. As OPTIONS files are refused (cloudfs), RocksDB answers a DDL
+//             that succeeded with an error; what counts is whether there is a handle, or whether the family
+//             is gone.
+//   FAMILY-4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family,
+//             which pins its files, is released after a grace period, and not while a compaction uses it;
+//             iterators hold their own reference.
 #pragma once
 
 #include <rocksdb/db.h>

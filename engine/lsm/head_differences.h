@@ -2,7 +2,7 @@
 //
 // Numbers that count up, a row's number in its key or an id, change in few bytes, but in others each time,
 // and cost a row 2 to 3 bytes. Their differences are the same from row to row and cost nearly nothing. Pure:
-// no RocksDB, no compression. See table S1 of docs/internals/formats-rows.md.
+// no RocksDB, no compression. See table FMT-S1 of docs/internals/formats-rows.md.
 #pragma once
 
 #include <cstddef>

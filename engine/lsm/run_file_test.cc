@@ -52,7 +52,7 @@ TEST_F(RunFileTest, later_files_hide_earlier_ones_and_what_was_there) {
   EXPECT_EQ(database_.count(family_), 95);
 }
 
-// Gates G2 and G8 count log bytes: none may come between the notes, whoever writes.
+// Gates PUB-G2 and PUB-G8 count log bytes: none may come between the notes, whoever writes.
 TEST_F(RunFileTest, nothing_is_logged_between_the_notes_of_an_ingestion) {
   std::atomic<bool> done{false};
   std::atomic<uint64_t> written{0};

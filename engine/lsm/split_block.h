@@ -4,7 +4,7 @@
 // of text. An entropy coder gives each byte of the text a longer code because of the few other bytes among
 // it: 3 of them cost a row of 33 random letters and digits 3 bytes. So entries are cut in two: the heads
 // (lengths, key bytes and the first `head_bytes` bytes of the value) make one stream and the tails (the rest
-// of each value) the other. See table S1 of docs/internals/formats-rows.md.
+// of each value) the other. See table FMT-S1 of docs/internals/formats-rows.md.
 #pragma once
 
 #include <cstddef>

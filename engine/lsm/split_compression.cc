@@ -18,7 +18,7 @@ using rocksdb::Compressor;
 using rocksdb::Decompressor;
 using rocksdb::Slice;
 
-// Table S1 of docs/internals/formats-rows.md. Stored in every table file: never another number.
+// Table FMT-S1 of docs/internals/formats-rows.md. Stored in every table file: never another number.
 constexpr CompressionType kSplitType = rocksdb::kCustomCompression80;
 constexpr CompressionType kDifferencesType = rocksdb::kCustomCompression81;
 
@@ -35,7 +35,7 @@ constexpr size_t kBlockBytesMax = 256 * 1024;
 
 // How a block is stored.
 struct Form {
-  CompressionType type = rocksdb::kNoCompression;  // or one of table S1
+  CompressionType type = rocksdb::kNoCompression;  // or one of table FMT-S1
   uint32_t head_bytes = 0;
 };
 
@@ -44,7 +44,7 @@ struct SplitArea : Compressor::WorkingArea {
   BlockStreams streams;
   std::string differences;  // the heads as such
   std::string compressed;   // room for one stream
-  // The block as table S1 has it, in two parts.
+  // The block as table FMT-S1 has it, in two parts.
   std::string front;  // all before the tails, in one of the forms
   std::string tails;  // the same in all forms
   std::string smallest_front;
@@ -200,7 +200,7 @@ struct StoredStream {
   Slice bytes;
 };
 
-// A block in the form of table S1, behind its size.
+// A block in the form of table FMT-S1, behind its size.
 struct StoredBlock {
   uint64_t head_bytes = 0;
   uint64_t restart_interval = 0;

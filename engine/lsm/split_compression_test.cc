@@ -30,7 +30,7 @@ std::string row_number(uint64_t number) {
   return key;
 }
 
-// As a packed row (table R1) of an int and a varchar of random letters and digits.
+// As a packed row (table FMT-R1) of an int and a varchar of random letters and digits.
 Rows archive_rows(size_t count, std::mt19937_64 *random) {
   Rows rows;
   for (uint64_t i = 0; i < count; ++i) {

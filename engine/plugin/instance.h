@@ -82,8 +82,8 @@ Status before_commit(bool is_spilled);
 Status after_commit(uint64_t wal_position);
 // A commit is in the log; roots in the bucket say which were the newest.
 void note_commit(const lsm::CommitMark &mark);
-// DDL is published before it returns (gate G8), bounded by the lag settings. With async, a bucket that does
-// not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync, as
+// DDL is published before it returns (gate PUB-G8), bounded by the lag settings. With async, a bucket that
+// does not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync, as
 // after_commit(); else kFenced.
 Status after_ddl();
 

@@ -1,6 +1,6 @@
 // Goal:   find_locked() says of each key what get() says, whatever others commit meanwhile, and looks up few
 // of
-//         many new keys in a row (T1, T3).
+//         many new keys in a row (TXN-1, TXN-3).
 // Method: counts of lookups and searches; scenes with a second transaction; threads that insert at random
 // under
 //         locks, where a key that two of them have inserted is an error. The seed is printed.

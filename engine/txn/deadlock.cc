@@ -1,11 +1,11 @@
-// Deadlocks: the search for cycles of waiters, run by each request that starts to wait (L2).
+// Deadlocks: the search for cycles of waiters, run by each request that starts to wait (LOCK-2).
 //
 // Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the
 // last of them to start waiting searches when all others are queued, because starts are serialised by the
-// graph mutex. Why it finds no false ones: see I1 in lock_table_impl.h; every edge seen was there when the
-// search began, and a waiting owner releases nothing. A range granted later, or row locks exchanged for row
-// ranges, can give a waiter one more owner to wait for, but that one is running; when it starts to wait, it
-// searches.
+// graph mutex. Why it finds no false ones: see LOCKTAB-1 in lock_table_impl.h; every edge seen was there when
+// the search began, and a waiting owner releases nothing. A range granted later, or row locks exchanged for
+// row ranges, can give a waiter one more owner to wait for, but that one is running; when it starts to wait,
+// it searches.
 
 #include <algorithm>
 

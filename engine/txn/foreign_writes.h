@@ -4,8 +4,8 @@
 // ask for them here: the entry would appear in the locked range at the other's commit.
 //
 // Invariant
-//   T3  From its first write to a family until that write is visible to everybody or undone, a transaction is
-//       counted in `writers` of that family and shows the write to find_write().
+//   TXN-3  From its first write to a family until that write is visible to everybody or undone, a transaction
+//          is counted in `writers` of that family and shows the write to find_write().
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Goal:   L1 to L3 and L5 hold under concurrency: never two holders that conflict, no lost wake-up, every
+// Goal:   LOCK-1 to LOCK-3 and LOCK-5 hold under concurrency: never two holders that conflict, no lost
+//         wake-up, every
 // deadlock
 //         broken, no deadlock reported where none can be, no holder used after its end.
 // Method: threads take and give back random locks; each grant is checked against a model of who holds

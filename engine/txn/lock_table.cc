@@ -103,7 +103,7 @@ bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mod
   return true;
 }
 
-// L1. Returns the grant, new or extended, or nullptr if the owner has to wait.
+// LOCK-1. Returns the grant, new or extended, or nullptr if the owner has to wait.
 Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_new) {
   *is_new = false;
   Grant *own = find_grant(lock, owner);

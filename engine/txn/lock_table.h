@@ -10,18 +10,19 @@
 // owner never locked; so it locks too much, never too little.
 //
 // Invariants
-//   L1  A lock is granted only if compatible with every lock held and, first come first served, with
-//       every request waiting before it (an upgrade by a holder goes first).
-//   L2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
-//       owner in the cycle has fewer locks, then that one is the victim; a victim preference goes before
-//       both.
-//   L3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
-//   L5  An owner's row ranges and row locks together allow others no lock that its row locks alone, kept one
-//       by one, would not have allowed.
-//   L4  What lock_insert() writes lies in no range that another owner has locked by then, and a range is
-//       granted only up to what others wrote before and have not committed.
-// Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (L4), row_range_test.cc (L5),
-//        lock_stress_test.cc (L1 to L3 and L5 against a model), range_test.cc (L4 with threads).
+//   LOCK-1  A lock is granted only if compatible with every lock held and, first come first served, with
+//           every request waiting before it (an upgrade by a holder goes first).
+//   LOCK-2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
+//           owner in the cycle has fewer locks, then that one is the victim; a victim preference goes before
+//           both.
+//   LOCK-3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
+//   LOCK-5  An owner's row ranges and row locks together allow others no lock that its row locks alone, kept
+//           one by one, would not have allowed.
+//   LOCK-4  What lock_insert() writes lies in no range that another owner has locked by then, and a range is
+//           granted only up to what others wrote before and have not committed.
+// Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (LOCK-4), row_range_test.cc
+//        (LOCK-5), lock_stress_test.cc (LOCK-1 to LOCK-3 and LOCK-5 against a model), range_test.cc (LOCK-4
+//        with threads).
 #pragma once
 
 #include <atomic>

@@ -3,17 +3,18 @@
 //
 // Mutexes, in the order they may be taken: graph mutex, one slot's mutex, one shard's, one owner's wake
 // mutex. Invariants
-//   I1  An owner starts to wait, and ends its wait, only under the graph mutex. So while somebody
-//       searches for cycles the set of waiters only shrinks, and an owner whose `waiting` is set lives.
-//   I2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
-//       the shard mutex.
-//   I3  A lock is in the table if and only if it has a holder or a waiter.
-//   I4  A slot's holds and queue change only under its mutex; its `count` is raised before a range is looked
-//       for obstacles and falls after the last one is gone.
-//   I5  Who grants a row lock, or enters its queue, has seen under its shard's mutex that there are no row
-//       ranges in the slot, or holds the slot's mutex too and has looked at them. A row lock is exchanged
-//       only while its queue is empty. So whoever is in the queue of a lock is stopped by no row range whose
-//       owner relies on it, and may be granted without another look.
+//   LOCKTAB-1  An owner starts to wait, and ends its wait, only under the graph mutex. So while somebody
+//              searches for cycles the set of waiters only shrinks, and an owner whose `waiting` is set
+//              lives.
+//   LOCKTAB-2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
+//              the shard mutex.
+//   LOCKTAB-3  A lock is in the table if and only if it has a holder or a waiter.
+//   LOCKTAB-4  A slot's holds and queue change only under its mutex; its `count` is raised before a range is
+//              looked for obstacles and falls after the last one is gone.
+//   LOCKTAB-5  Who grants a row lock, or enters its queue, has seen under its shard's mutex that there are no
+//              row ranges in the slot, or holds the slot's mutex too and has looked at them. A row lock is
+//              exchanged only while its queue is empty. So whoever is in the queue of a lock is stopped by no
+//              row range whose owner relies on it, and may be granted without another look.
 #pragma once
 
 #include <array>
@@ -157,11 +158,11 @@ struct LockTable::Impl {
     return request.slot != nullptr ? request.slot->mutex : shard_of(request.hash).mutex;
   }
 
-  // lock_table.cc. Requires: the shard's mutex, and I5. True: granted.
+  // lock_table.cc. Requires: the shard's mutex, and LOCKTAB-5. True: granted.
   bool grant_now(Shard *shard, const Request &request);
   Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
   void pin_exchanged(const Request &request);
-  // Takes the mutexes that I5 asks for. True: granted; false: not, or queued.
+  // Takes the mutexes that LOCKTAB-5 asks for. True: granted; false: not, or queued.
   bool grant_after_look(Request *request, bool enqueue_it);
   // range_lock.cc. Requires: the slot's mutex. True: nobody is in the way; false: queued.
   bool pass_or_enqueue(Request *request);

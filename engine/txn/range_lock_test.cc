@@ -1,4 +1,4 @@
-// Goal:   inserts wait for the ranges of others as lock_table.h promises (L2 to L4).
+// Goal:   inserts wait for the ranges of others as lock_table.h promises (LOCK-2 to LOCK-4).
 // Method: small scenes with named owners; a waiter runs on a thread and is seen in list() before the scene
 //         goes on, so no scene depends on timing.
 

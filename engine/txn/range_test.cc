@@ -1,5 +1,6 @@
-// Goal:   no entry that is committed into a locked range was written by another transaction (L4, T3), at any
-//         moment of the writer: open, rolled back to a savepoint, committing, prepared, found at start.
+// Goal:   no entry that is committed into a locked range was written by another transaction (LOCK-4, TXN-3),
+//         at any moment of the writer: open, rolled back to a savepoint, committing, prepared, found at
+//         start.
 // Method: scenes with two transactions; then threads that read ranges with locks twice and insert at random,
 //         where a second read that differs from the first is a phantom. The seed is printed.
 

@@ -5,9 +5,10 @@
 // the order of the index, as those of a scan or of a load do, so become ranges with few other keys in them;
 // row locks all over an index become a lock on nearly all of it.
 //
-// Why this locks no less than before (L5): a key whose row lock was exchanged is in a row range, and whoever
-// asks for it looks there (I5). Why it may reach over keys that others have locked: the owner relies on a row
-// range only where the key has no row lock at all (grant_after_look), and waits for that row lock otherwise.
+// Why this locks no less than before (LOCK-5): a key whose row lock was exchanged is in a row range, and
+// whoever asks for it looks there (LOCKTAB-5). Why it may reach over keys that others have locked: the owner
+// relies on a row range only where the key has no row lock at all (grant_after_look), and waits for that row
+// lock otherwise.
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-// Goal:   an owner with very many row locks holds few structures, and what it locked stays locked (L5).
+// Goal:   an owner with very many row locks holds few structures, and what it locked stays locked (LOCK-5).
 // Method: one table, a low limit; small scenes with waiters, readers and keys that others hold. The random
 // ones
 //         are in lock_stress_test.cc.

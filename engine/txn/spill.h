@@ -2,8 +2,9 @@
 // (docs/internals/huge-transactions.md).
 //
 // Invariants
-//   W4  A run lies wholly before or wholly behind every savepoint.
-//   W5  The directory is named by a prepared transaction or removed: by the destructor, or at the next open.
+//   WRITE-4  A run lies wholly before or wholly behind every savepoint.
+//   WRITE-5  The directory is named by a prepared transaction or removed: by the destructor, or at the next
+//            open.
 // Tests: spill_test.cc.
 //
 // One thread at a time, the transaction's.
@@ -94,7 +95,7 @@ class Spill {
   Status save_list() const;
   // For a transaction found prepared at open; only files() and runs() may be used then. Errors: kCorruption.
   Status load();
-  // Whether the destructor leaves the directory alone (W5).
+  // Whether the destructor leaves the directory alone (WRITE-5).
   void set_keep(bool keep) { keep_ = keep; }
 
   const std::string &directory() const { return directory_; }

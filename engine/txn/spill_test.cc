@@ -1,5 +1,6 @@
-// Goal:   a transaction whose writes are on local disk reads, rolls back and commits like one in memory (W1
-// to W5),
+// Goal:   a transaction whose writes are on local disk reads, rolls back and commits like one in memory
+//         (WRITE-1
+// to WRITE-5),
 //         and a crash at any step leaves all of it or nothing.
 // Method: random operations against a model made of std::map copies, with a tiny memory; the crash is a child
 //         process that ends without any clean-up at a given step; failures are injected into WAL writes.

@@ -4,11 +4,11 @@
 // exists only between prepare and the end of two-phase commit, because only it can be recovered.
 //
 // Invariants
-//   T1  Locks are released after the commit is visible, and always: no way out of commit() or rollback()
-//       of an unprepared transaction keeps one.
-//   T2  A prepared transaction ends only by commit_prepared() or rollback_prepared(); if that fails it
-//       stays prepared, with its locks, and so it does when the object goes.
-//   T3  See foreign_writes.h: other threads look at the write set, so it changes only under writes_mutex_.
+//   TXN-1  Locks are released after the commit is visible, and always: no way out of commit() or rollback()
+//          of an unprepared transaction keeps one.
+//   TXN-2  A prepared transaction ends only by commit_prepared() or rollback_prepared(); if that fails it
+//          stays prepared, with its locks, and so it does when the object goes.
+//   TXN-3  See foreign_writes.h: other threads look at the write set, so it changes only under writes_mutex_.
 // Tests: transaction_test.cc, prepared_test.cc, range_test.cc.
 #pragma once
 

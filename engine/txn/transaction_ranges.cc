@@ -1,6 +1,6 @@
 // Range locks of transactions: inserts that look for ranges, ranges that look for uncommitted writes.
 //
-// Why one of the two always sees the other (L4): an insert counts itself as a writer of the family, then
+// Why one of the two always sees the other (LOCK-4): an insert counts itself as a writer of the family, then
 // reads the ranges' count; a range raises that count, then reads the writers' count. When both see each
 // other, the index's mutex decides: either the write is there when the range looks, and the range stops
 // before it, or the range is there when the insert looks, and the insert waits.

@@ -5,9 +5,10 @@
 // writes). Here a rollback undoes exactly the writes made since the savepoint, newest first.
 //
 // Invariants
-//   W1  rollback_to_savepoint() costs time in proportion to the writes undone; none written: O(1).
-//   W2  After it, reads and scans return what they returned when the savepoint was set.
-//   W3  A cursor sees the writes made before it was opened and no later ones; new writes do not disturb it.
+//   WRITE-1  rollback_to_savepoint() costs time in proportion to the writes undone; none written: O(1).
+//   WRITE-2  After it, reads and scans return what they returned when the savepoint was set.
+//   WRITE-3  A cursor sees the writes made before it was opened and no later ones; new writes do not disturb
+//            it.
 // Tests: write_set_test.cc.
 //
 // One thread at a time; see TransactionImpl::writes_mutex_.
@@ -173,7 +174,7 @@ class WriteSet {
   size_t open_cursors_ = 0;
 };
 
-// Moves over the own writes of one family as of its opening (W3), tombstones included.
+// Moves over the own writes of one family as of its opening (WRITE-3), tombstones included.
 class WriteCursor {
  public:
   WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes);

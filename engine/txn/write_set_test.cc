@@ -1,5 +1,5 @@
 // Goal:   the index of own writes behaves like a map with savepoints, and cursors and merged iterators like
-//         views of it (W1 to W3 of write_set.h).
+//         views of it (WRITE-1 to WRITE-3 of write_set.h).
 // Method: random operations against a model made of std::map copies; the merged iterator runs over a real
 //         database with random bounds and random walks in both directions. Seeds are printed.
 
@@ -196,7 +196,7 @@ TEST(WriteSetTest, RepeatedOverwritesAndRolledBackWritesTakeNoMemory) {
   EXPECT_LE(set.memory_bytes(), at_start + (8 << 10));  // the room for one leaf of keys stays
 }
 
-// W1. Generous limits: what must not happen is a cost of the order of the whole transaction (seconds).
+// WRITE-1. Generous limits: what must not happen is a cost of the order of the whole transaction (seconds).
 TEST(WriteSetTest, SmallRollbackInAHugeTransactionIsFast) {
   FakeFamily family(lsm::Side::kMain);
   WriteSet set;

@@ -37,7 +37,7 @@ def ways(short: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("way", WAYS if ALL else [short])
 
 
-# What a request writes, by its name in the bucket (docs/internals/formats-bucket.md, W0).
+# What a request writes, by its name in the bucket (docs/internals/formats-bucket.md, FMT-W0).
 CLAIM = r"/epoch/\d{20}$"
 FIRST_ROOT = r"/root/\d{20}/0{20}$"
 ROOT = r"/root/\d{20}/(?!0{20})\d{20}$"

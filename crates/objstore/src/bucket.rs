@@ -4,9 +4,9 @@
 //! [`RetryPolicy::request_timeout`], and repeated with back-off when that can help. All requests are
 //! idempotent except the create-only PUT, whose unclear outcomes [`Bucket::create_slot`] resolves.
 //!
-//! B1  A slot's bytes never change over retries, and contain a nonce: reading it back tells who won.
-//! B2  `AlreadyExists` is never taken as proof that somebody else won (a 409 or a lost reply look the same).
-//! B3  A 404 that means "no such bucket" is never reported as an absent object (failure.rs).
+//! BUCKET-1  A slot's bytes never change over retries, and contain a nonce: reading it back tells who won.
+//! BUCKET-2  `AlreadyExists` is never taken as proof that somebody else won (a 409 or a lost reply look the same).
+//! BUCKET-3  A 404 that means "no such bucket" is never reported as an absent object (failure.rs).
 
 use crate::direct::Direct;
 use crate::error::{Result, StoreError};

@@ -1,6 +1,6 @@
 //! Listings: the requests of which one may be followed by thousands.
 //!
-//! L1: a page that fails is asked for again, not those before it.
+//! BUCKET-4: a page that fails is asked for again, not those before it.
 
 use crate::bucket::{Attempt, Bucket, ObjectInfo};
 use crate::error::Result;

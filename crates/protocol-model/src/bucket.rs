@@ -29,11 +29,11 @@ pub struct Root {
     pub edits: u8,
     /// The last transaction in front of a dropped family, which ceased to name it; 0: none.
     pub drop: Commit,
-    /// The DDL number of G8.
+    /// The DDL number of PUB-G8.
     pub ddl: u8,
     /// The first chunk it needs.
     pub wal_first: u8,
-    /// The chunks below this one are those of the closed WALs (G2).
+    /// The chunks below this one are those of the closed WALs (PUB-G2).
     pub wal_needed: u8,
     /// Its table files.
     pub files: Files,

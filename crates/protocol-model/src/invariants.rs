@@ -1,4 +1,4 @@
-//! What must hold in every state: I1 to I5 of docs/internals/bucket.md.
+//! What must hold in every state: IMAGE-1 to IMAGE-5 of docs/internals/bucket.md.
 
 use crate::bucket::{RootId, RootSlot, WalSlot};
 use crate::model::{Process, Protocol, State, Wrong};
@@ -9,28 +9,29 @@ use stateright::Property;
 pub fn all() -> Vec<Property<Protocol>> {
     use Damage::{Half, Hole, NoBase, NoFamily, NoFile, NoWal, StillNamed};
     vec![
-        Property::always("I1: a root in the bucket can be restored", |_, state: &State| {
+        Property::always("IMAGE-1: a root in the bucket can be restored", |_, state: &State| {
             !matches!(state.found, Some(Err(NoBase | NoWal)))
         }),
-        Property::always("I2: a closed epoch gets no record any more", |_, state: &State| {
+        Property::always("IMAGE-2: a closed epoch gets no record any more", |_, state: &State| {
             closed_stay_closed(state)
         }),
-        Property::always("I3, I4: a restore finds all that was acknowledged", |_, state: &State| {
-            state.found != Some(Ok(false))
-        }),
-        Property::always("I4: a restore finds a prefix of the history", |_, state: &State| {
+        Property::always(
+            "IMAGE-3, IMAGE-4: a restore finds all that was acknowledged",
+            |_, state: &State| state.found != Some(Ok(false)),
+        ),
+        Property::always("IMAGE-4: a restore finds a prefix of the history", |_, state: &State| {
             !matches!(state.found, Some(Err(Half | Hole | NoFamily | StillNamed)))
         }),
-        Property::always("I5: nothing is deleted that the newest root needs", |_, state: &State| {
+        Property::always("IMAGE-5: nothing is deleted that the newest root needs", |_, state: &State| {
             state.found != Some(Err(NoFile))
         }),
-        Property::always("I5: an owner has each of its table files", |_, state: &State| {
+        Property::always("IMAGE-5: an owner has each of its table files", |_, state: &State| {
             files_are_there(state)
         }),
         Property::always("an open finds all that was acknowledged", |_, state: &State| {
             matches!(state.wrong, None | Some(Wrong::Refused))
         }),
-        Property::always("A1: a bucket that was not put back is not refused", |_, state: &State| {
+        Property::always("OPEN-3: a bucket that was not put back is not refused", |_, state: &State| {
             state.wrong != Some(Wrong::Refused)
         }),
     ]

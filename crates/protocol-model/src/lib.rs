@@ -92,23 +92,23 @@ impl Bound {
 /// The rules of the protocol, each of which can be switched off to see that the checker finds what it prevents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gates {
-    /// G1: a root waits until every table file it names is in the bucket.
+    /// PUB-G1: a root waits until every table file it names is in the bucket.
     pub files_before_root: bool,
-    /// G2: a root waits until the WALs below the newest are shipped.
+    /// PUB-G2: a root waits until the WALs below the newest are shipped.
     pub wal_before_root: bool,
-    /// G3: an object is deleted only after a root without it.
+    /// PUB-G3: an object is deleted only after a root without it.
     pub root_before_delete: bool,
-    /// G4: WAL chunks and roots are deleted only after a root that does not need them.
+    /// PUB-G4: WAL chunks and roots are deleted only after a root that does not need them.
     pub root_before_trim: bool,
-    /// G6: a local table file is given up only after a root that names it.
+    /// PUB-G6: a local table file is given up only after a root that names it.
     pub root_before_evict: bool,
-    /// G7: a root waits until the WAL is shipped up to the last drop of a family.
+    /// PUB-G7: a root waits until the WAL is shipped up to the last drop of a family.
     pub drop_before_root: bool,
-    /// G8: WAL behind a MANIFEST edit is not replayed over a root without the edit.
+    /// PUB-G8: WAL behind a MANIFEST edit is not replayed over a root without the edit.
     pub edit_before_replay: bool,
-    /// G8: WAL behind a MANIFEST edit is not counted as covered before a root with the edit.
+    /// PUB-G8: WAL behind a MANIFEST edit is not counted as covered before a root with the edit.
     pub edit_before_cover: bool,
-    /// W2: WAL behind bytes that were never shipped counts as being behind an edit.
+    /// STREAM-2: WAL behind bytes that were never shipped counts as being behind an edit.
     pub skip_is_edit: bool,
     /// Step 2 of the claim: a fence closes the roots of each former epoch.
     pub fence_roots: bool,
@@ -116,13 +116,13 @@ pub struct Gates {
     pub look_behind_fence: bool,
     /// Step 4 of the claim: a fence closes the WAL of the base.
     pub fence_wal: bool,
-    /// S1: who finds a slot taken reads who won, and goes on behind a record.
+    /// SLOT-1: who finds a slot taken reads who won, and goes on behind a record.
     pub read_lost_slot: bool,
-    /// H2: only the contiguous prefix of chunks counts as shipped.
+    /// SHIP-2: only the contiguous prefix of chunks counts as shipped.
     pub contiguous_prefix: bool,
-    /// E3: nothing counts as covered before the first root of an epoch.
+    /// CLAIM-3: nothing counts as covered before the first root of an epoch.
     pub root_before_cover: bool,
-    /// D2: the local record of a root is written before the root.
+    /// DIR-2: the local record of a root is written before the root.
     pub marker_before_root: bool,
     /// A directory that is older than the base is set aside.
     pub old_directory_aside: bool,

@@ -59,7 +59,7 @@ pub struct Spent {
 /// What went wrong at an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wrong {
-    /// The bucket was taken for an older one (A1).
+    /// The bucket was taken for an older one (OPEN-3).
     Refused,
     /// The base could not be restored.
     Damaged(Damage),

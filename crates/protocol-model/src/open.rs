@@ -8,7 +8,7 @@ use crate::model::Wrong;
 use crate::owner::Owner;
 use crate::restore::{Commits, Damage, Restored, restore};
 
-/// Whether `age.rs` takes the bucket for an older state of what the directory has seen (rule A1).
+/// Whether `age.rs` takes the bucket for an older state of what the directory has seen (rule OPEN-3).
 ///
 /// No bucket of the model was ever put back, so it must not.
 pub fn is_refused(bucket: &Bucket, disk: &Disk) -> bool {
@@ -100,8 +100,8 @@ fn directory_of(restored: Restored) -> Disk {
     }
 }
 
-/// `local_wal::compare`: the local WAL gets what the base's chunks have behind its end (L1). What cannot be restored is
-/// not compared.
+/// `local_wal::compare`: the local WAL gets what the base's chunks have behind its end (LOCALWAL-1). What cannot be
+/// restored is not compared.
 fn mend(
     bucket: &Bucket,
     disk: &mut Disk,

@@ -103,7 +103,7 @@ impl Owner {
         });
     }
 
-    /// `Store::wal_deleted`: what is not cut yet, and not kept open, will never be shipped (W2).
+    /// `Store::wal_deleted`: what is not cut yet, and not kept open, will never be shipped (STREAM-2).
     pub fn wal_deleted(&mut self, below: u8, gates: &Gates) {
         let held = self.held;
         let is_lost = |uncut: &Uncut| uncut.place < below && uncut.place >= held;
@@ -149,7 +149,7 @@ impl Owner {
         }
     }
 
-    /// `WalTable::shipped`: the contiguous prefix of what has arrived ends at this place (W3).
+    /// `WalTable::shipped`: the contiguous prefix of what has arrived ends at this place (STREAM-3).
     pub fn shipped(&self) -> u8 {
         let missing = self.pieces.iter().find(|piece| !piece.has_arrived).map(|piece| piece.place);
         missing.or(self.uncut.first().map(|uncut| uncut.place)).unwrap_or(u8::MAX)

@@ -1,4 +1,4 @@
-//! Pins and the collector (gate G5): objstore's protocol/pin.rs, protocol/snapshot.rs and protocol/gc/collector.rs.
+//! Pins and the collector (gate PUB-G5): objstore's protocol/pin.rs, protocol/snapshot.rs and protocol/gc/collector.rs.
 //!
 //! ```text
 //! pin root R:                       collect:
@@ -22,7 +22,7 @@ pub struct Pins {
     pub pinners: u8,
     /// Runs of the collector.
     pub runs: u8,
-    /// G5: the horizon is durable before pins are listed.
+    /// PUB-G5: the horizon is durable before pins are listed.
     pub horizon_before_list: bool,
     /// The writer of a pin reads the horizon after it.
     pub horizon_after_pin: bool,
@@ -56,7 +56,7 @@ pub enum Run {
     Idle,
     /// A tomb is written.
     Tomb(u8),
-    /// The horizon is durable (or, without G5, is not).
+    /// The horizon is durable (or, without PUB-G5, is not).
     Horizon(u8),
     /// The roots that stay, as bits.
     Listed(u8, u8),

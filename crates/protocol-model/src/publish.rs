@@ -55,7 +55,7 @@ pub fn take_snapshot(owner: &mut Owner, disk: &Disk, gates: &Gates) {
     }));
 }
 
-/// Whether G1 and G2 are open for the snapshot.
+/// Whether PUB-G1 and PUB-G2 are open for the snapshot.
 pub fn may_send(owner: &Owner, snapshot: &Snapshot, gates: &Gates) -> bool {
     let is_uploaded = snapshot.files & !owner.uploaded == 0;
     (is_uploaded || !gates.files_before_root) && owner.shipped() >= snapshot.gate
@@ -66,7 +66,7 @@ pub fn is_stale(owner: &Owner, disk: &Disk, snapshot: &Snapshot) -> bool {
     snapshot.files & !owner.uploaded & !disk.local != 0
 }
 
-/// `root`, `write_local` and `create_root`: the local record first (D2), then the PUT.
+/// `root`, `write_local` and `create_root`: the local record first (DIR-2), then the PUT.
 pub fn send(
     owner: &mut Owner,
     disk: &mut Disk,

@@ -1,4 +1,4 @@
-//! Goal:   no order of steps breaks an invariant (I1 to I5, A1), within each of these bounds.
+//! Goal:   no order of steps breaks an invariant (IMAGE-1 to IMAGE-5, OPEN-3), within each of these bounds.
 //! Method: breadth first through all states; a counterexample is printed step by step. One bound for each part of the
 //!         protocol, because the number of states multiplies with everything that may happen.
 //!         ATOLL_MODEL_LARGE=1 adds bounds that take minutes.

@@ -1,4 +1,5 @@
-//! Goal:   no collector takes what a pin names, whatever the order of their steps (gate G5), also when pins are copied and dropped.
+//! Goal:   no collector takes what a pin names, whatever the order of their steps (gate PUB-G5), also when pins are
+//!         copied and dropped.
 //! Method: all histories of pinners, roots and runs of the collector within the bounds below; then each rule switched off.
 
 #![allow(clippy::print_stdout)] // How many states there are is a result.

@@ -5,11 +5,11 @@
 //!        (a part whose checksum is 0 stores 0xFFFFFFFF). Neither file is synced: a torn write shows as a
 //!        wrong checksum and is fetched again.
 //!
-//! C1  A part is read only while PRESENT, and its bytes count only if `evictions` did not change meanwhile:
-//!     eviction clears PRESENT, then raises `evictions`, then punches the hole.
-//! C2  Writing a part and punching its hole exclude each other (`write_lock`); a hole is punched only while
-//!     the part is not PRESENT.
-//! C3  A part that comes from an earlier process is checked against its checksum before its first use.
+//! CACHE-3  A part is read only while PRESENT, and its bytes count only if `evictions` did not change meanwhile:
+//!          eviction clears PRESENT, then raises `evictions`, then punches the hole.
+//! CACHE-4  Writing a part and punching its hole exclude each other (`write_lock`); a hole is punched only while the
+//!          part is not PRESENT.
+//! CACHE-5  A part that comes from an earlier process is checked against its checksum before its first use.
 
 use crate::crc::{PART_BYTES, crc32c};
 use parking_lot::Mutex;

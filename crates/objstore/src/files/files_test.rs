@@ -1,5 +1,5 @@
-//! Goal:   table files are uploaded, read, moved to the cache and deleted in the order of the gates G1, G3
-//!         and G6, over outages and restarts.
+//! Goal:   table files are uploaded, read, moved to the cache and deleted in the order of the gates PUB-G1, PUB-G3
+//!         and PUB-G6, over outages and restarts.
 //! Method: a registry over a bucket in memory with faults, and over a directory; the publisher is played by
 //!         the test.
 
@@ -156,7 +156,7 @@ fn a_file_is_uploaded_with_its_checksum_and_readable_at_every_stage() {
     assert_eq!((record.size, record.crc32c), (700_000, crate::crc::crc32c(&bytes)));
     assert!(record.key.starts_with("sst/") && record.key.ends_with("/00000000000000000003-7.sst"));
     assert_eq!(f.object(&record.key).unwrap(), bytes);
-    assert!(f.path(7).exists(), "G6: the local copy stays until publication");
+    assert!(f.path(7).exists(), "PUB-G6: the local copy stays until publication");
     let open_before = f.files.open(7).unwrap();
     let mut head = vec![0; 100];
     open_before.read(0, &mut head, false).unwrap();
@@ -202,7 +202,7 @@ fn an_outage_becomes_backlog_and_then_ends() {
     let waiting = f.runtime.block_on(async {
         tokio::time::timeout(Duration::from_millis(200), f.files.wait_uploaded(&snapshot)).await
     });
-    assert!(waiting.is_err(), "G1: nothing is complete in an outage");
+    assert!(waiting.is_err(), "PUB-G1: nothing is complete in an outage");
     store.outage(false);
     assert_eq!(f.records().len(), 5);
     assert_eq!(crate::stats::read(&f.bucket.stats().upload_backlog_bytes), 0);
@@ -220,10 +220,10 @@ fn a_removed_file_is_deleted_only_after_a_root_without_it() {
     assert!(f.files.remove_file(1).unwrap_err().is_not_found());
     assert_eq!(f.files.file_size(1), None);
     f.wait(&before);
-    assert_eq!(f.files.published(before), [""; 0], "G3: that root still names the file");
+    assert_eq!(f.files.published(before), [""; 0], "PUB-G3: that root still names the file");
     let mut keys = BTreeSet::from([key.as_ref().to_owned()]);
     f.files.retain_unknown(&mut keys);
-    assert!(keys.is_empty(), "G3: it is not unknown yet");
+    assert!(keys.is_empty(), "PUB-G3: it is not unknown yet");
     let after = f.files.snapshot();
     f.wait(&after);
     assert_eq!(f.files.published(after), [key.as_ref()]);
@@ -382,7 +382,7 @@ fn a_vanished_local_file_is_reported_and_not_published() {
     assert_eq!(error.code(), crate::Code::Corruption, "{error}");
 }
 
-/// Claims G1 and G3 over random histories: what a root names is in the bucket, with the right bytes, for as
+/// Claims PUB-G1 and PUB-G3 over random histories: what a root names is in the bucket, with the right bytes, for as
 /// long as that root is the newest one.
 #[test]
 fn published_files_are_always_in_the_bucket_over_random_histories() {

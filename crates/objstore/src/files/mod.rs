@@ -5,12 +5,12 @@
 //! without it is published, its object may be deleted, which is the collector's work. [`uploader`] uploads, [`entry`] holds
 //! one file, [`handle`] reads it, [`snapshot`] tells a publish what has changed.
 //!
-//! F1  An object's name is used once: a number that comes back gets another name (`-r<count>`).
-//! F2  A local copy leaves its place only after its upload *and* a root that names it (gate G6).
-//! F3  An object is given to the collector only after a root without it is published (gate G3).
-//! F4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's
-//!     limit makes `add_file` wait. It never fails a flush. The wait ends when the statement is killed, and
-//!     when the store closes: what is not uploaded stays on the local disk, and the next start uploads it.
+//! FILE-1  An object's name is used once: a number that comes back gets another name (`-r<count>`).
+//! FILE-2  A local copy leaves its place only after its upload *and* a root that names it (gate PUB-G6).
+//! FILE-3  An object is given to the collector only after a root without it is published (gate PUB-G3).
+//! FILE-4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's limit
+//!         makes `add_file` wait. It never fails a flush. The wait ends when the statement is killed, and when the
+//!         store closes: what is not uploaded stays on the local disk, and the next start uploads it.
 //!
 //! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held over the network.
 

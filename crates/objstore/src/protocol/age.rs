@@ -4,7 +4,7 @@
 //! Such a bucket lacks table files that the directory gave up because they were in the bucket, and it hands out epochs
 //! a second time. Neither side alone is then the newest database, so a person decides.
 //!
-//! A1: an older bucket is refused before anything is written to the bucket or to the directory.
+//! OPEN-3: an older bucket is refused before anything is written to the bucket or to the directory.
 
 use super::claim::{newest_epoch, unless_overtaken};
 use super::local_map;
@@ -85,7 +85,8 @@ async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) ->
     if is_older { Err(older_bucket(bucket, config, marker, epoch, root)) } else { Ok(()) }
 }
 
-/// Whether the bucket lacks more than the root that was about to be published when the directory's process died (D2).
+/// Whether the bucket lacks more than the root that was about to be published when the directory's process died
+/// (DIR-2).
 fn is_behind(newest: Option<RootId>, marked: RootId) -> bool {
     // The record in front of root 1 is the claim, which is there because its epoch is.
     let before = RootId { slot: marked.slot.saturating_sub(1), ..marked };
@@ -107,8 +108,8 @@ async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
     }
 }
 
-/// Whether a table file of the marked root is not in the bucket. They are uploaded before the marker is written (G1),
-/// and none is deleted before a later root, so one that is missing shows that the root has been there.
+/// Whether a table file of the marked root is not in the bucket. They are uploaded before the marker is written
+/// (PUB-G1), and none is deleted before a later root, so one that is missing shows that the root has been there.
 async fn lacks_files(bucket: &Bucket, dir: &Path, marker: &Marker) -> Result<bool> {
     let Some(files) = local_map::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
     let objects = bucket.list(names::FILE_DIR, None).await?;

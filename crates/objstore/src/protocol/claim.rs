@@ -8,13 +8,13 @@
 //! 5  create root/E/0 with base and end of the WAL      lost: a newer claimer fenced us; give up
 //! ```
 //!
-//! E1: after step 2 no former owner can publish; after step 4 none can acknowledge a synchronous commit.
-//! E2: the end of a closed epoch stands in `root/E/0`, so nothing that lands in it later has a reader.
-//! E3: an epoch whose only record is its claim adds nothing to its base: no commit is ever reported as covered by
-//!     the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
-//! E4: a living owner deletes its old roots. A fence that lands late may find such an empty slot, in front of the newest
-//!     root, where it closes nothing. So the claimer lists the slots again when its fence stands, and goes on behind what it
-//!     sees there.
+//! CLAIM-1: after step 2 no former owner can publish; after step 4 none can acknowledge a synchronous commit.
+//! CLAIM-2: the end of a closed epoch stands in `root/E/0`, so nothing that lands in it later has a reader.
+//! CLAIM-3: an epoch whose only record is its claim adds nothing to its base: no commit is ever reported as covered by
+//!          the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
+//! CLAIM-4: a living owner deletes its old roots. A fence that lands late may find such an empty slot, in front of the
+//!          newest root, where it closes nothing. So the claimer lists the slots again when its fence stands, and goes
+//!          on behind what it sees there.
 //! No step looks at a clock. Dying after any step leaves a state the next claimer handles.
 
 use super::home::Home;
@@ -156,7 +156,7 @@ async fn close_former(
 
 /// Closes `root/<epoch>/` and returns its last record, if it has one.
 ///
-/// `listed`: the last slot of a listing. The owner may have published since, and deleted old roots (E4).
+/// `listed`: the last slot of a listing. The owner may have published since, and deleted old roots (CLAIM-4).
 async fn fence_roots(
     bucket: &Bucket,
     epoch: u64,

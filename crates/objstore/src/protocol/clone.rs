@@ -9,10 +9,10 @@
 //!          create db.json                   the child exists
 //! ```
 //!
-//! K1: the pins of a child are in the bucket before its `db.json`, and are taken back only if that was never tried. So whoever finds
+//! CLONE-1: the pins of a child are in the bucket before its `db.json`, and are taken back only if that was never tried. So whoever finds
 //!     a child finds its files. Dying before that leaves pins that hold too much (`atollctl snapshot list` shows them), and a
 //!     prefix that no server opens.
-//! K2: a child only reads outside of its prefix (O1), but for records below `pin/` of its origins.
+//! CLONE-2: a child only reads outside of its prefix (origin.rs), but for records below `pin/` of its origins.
 
 use super::alive;
 use super::claim::{StopAfter, close_and_claim, take_epoch, wall_clock_ms};
@@ -115,7 +115,7 @@ impl Inspector {
         let (snapshot, original, image) = self.snapshot_image(name).await?;
         let moment = Moment { image, wal_end: original.wal_end, position: original.position.clone() };
         self.put_pin(key, &moment.pin(PinKind::Clone, &request.place, &request.creator)).await?;
-        // Rule N3.
+        // Rule PIN-3.
         match bucket.head(&snapshot).await {
             Ok(_) => Ok(moment),
             Err(error) if error.is_not_found() => Err(StoreError::NotFound {
@@ -159,7 +159,7 @@ impl Inspector {
             let (root, wal_end) = (found.root, found.wal_end);
             let pin = Pin { root, wal_end, ..moment.pin(PinKind::Clone, &request.place, &request.creator) };
             there.put_pin(&key, &pin).await?;
-            // Rule N3.
+            // Rule PIN-3.
             if !Listed::among(&there.bucket().list(names::PIN_DIR, None).await?).pins.contains(&original) {
                 return Err(StoreError::NotFound {
                     operation: "cloning",

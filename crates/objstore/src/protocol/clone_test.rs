@@ -1,5 +1,5 @@
 //! Goal:   a clone begins with a state of its parent and goes its own way: whatever the parent deletes, its files stay; whatever the
-//!         clone does, nothing of the parent is touched; no fault of the network leaves a clone that lacks something (K1, K2).
+//!         clone does, nothing of the parent is touched; no fault of the network leaves a clone that lacks something (CLONE-1, CLONE-2).
 //! Method: pretend databases in several prefixes of one bucket in memory, whose requests are hurt one by one.
 
 use super::clone::{CloneRequest, CloneStatus};
@@ -171,7 +171,7 @@ fn a_clone_goes_only_where_nothing_is() {
     crash(f.db);
 }
 
-/// K1, at every request of the clone (windows 20 and 22): whoever finds a clone finds all of it, also after the parent has gone on.
+/// CLONE-1, at every request of the clone (windows 20 and 22): whoever finds a clone finds all of it, also after the parent has gone on.
 #[test]
 fn a_clone_is_whole_or_cannot_be_opened_whatever_request_is_hurt() {
     let mut f = Fixture::new();

@@ -2,7 +2,7 @@
 //!
 //! Not for: what the records mean (`records.rs`), names (`names.rs`), I/O.
 //!
-//! Byte layout (docs/internals/formats-bucket.md, table W1), little endian:
+//! Byte layout (docs/internals/formats-bucket.md, table FMT-W1), little endian:
 //!
 //! ```text
 //! 0   4  magic "ATLR"
@@ -14,10 +14,10 @@
 //! ..  4  crc32c over everything before it
 //! ```
 //!
-//! C1: a frame is accepted only when every byte of it is accounted for: no truncation, no tail, no flipped bit.
-//! C2: a record of an unknown version or kind is refused, never guessed.
-//! C3: a reader that meets a field of an extension area that it does not know ignores it when its tag is below
-//!     [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So a writer decides which old readers may go on.
+//! REC-1: a frame is accepted only when every byte of it is accounted for: no truncation, no tail, no flipped bit.
+//! REC-2: a record of an unknown version or kind is refused, never guessed.
+//! REC-3: a reader that meets a field of an extension area that it does not know ignores it when its tag is below
+//!        [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So a writer decides which old readers may go on.
 
 use crate::crc::crc32c;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
 pub(crate) const RECORD_FORMAT: u16 = 1;
 /// The format of records with one: what this version writes, and the newest that it reads.
 pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
-/// A reader must understand every field with this tag or a higher one (C3).
+/// A reader must understand every field with this tag or a higher one (REC-3).
 pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
 const MAGIC: [u8; 4] = *b"ATLR";
 const HEADER_BYTES: usize = 28;
@@ -108,7 +108,7 @@ impl FrameWriter {
     }
 
     /// The extension area: the last thing in the body of a record of format 2. `fields` are in ascending order of their
-    /// tags; see C3 for the choice of a tag.
+    /// tags; see REC-3 for the choice of a tag.
     pub(crate) fn extension(&mut self, fields: &[(u16, Vec<u8>)]) -> &mut Self {
         self.needs_extension = false;
         self.u32(fields.len() as u32);
@@ -231,7 +231,7 @@ impl<'a> FrameReader<'a> {
     }
 
     /// The extension area by tag; empty for a record of format 1. Fields that are neither in `known` nor required are left
-    /// out (C3).
+    /// out (REC-3).
     pub(crate) fn extension(&mut self, known: &[u16]) -> Result<BTreeMap<u16, &'a [u8]>, FormatError> {
         let mut fields = BTreeMap::new();
         if !std::mem::take(&mut self.has_extension) {
@@ -260,7 +260,8 @@ impl<'a> FrameReader<'a> {
         Ok(fields)
     }
 
-    /// Ends the reading; bytes left over are an error (C1). Reads the extension area of a kind that has no fields yet.
+    /// Ends the reading; bytes left over are an error (REC-1). Reads the extension area of a kind that has no fields
+    /// yet.
     pub(crate) fn finish(mut self) -> Result<(), FormatError> {
         self.extension(&[])?;
         if self.at != self.end {

@@ -1,4 +1,4 @@
-//! Files of a map in few bytes (byte table W13 of docs/internals/formats-bucket.md).
+//! Files of a map in few bytes (byte table FMT-W13 of docs/internals/formats-bucket.md).
 //!
 //! Numbers are ascending, so each is stored as the distance to the one before; a key is stored as what does not follow from the
 //! number and from the key before. Pure. A reader returns None for bytes that are malformed; the caller names the record.

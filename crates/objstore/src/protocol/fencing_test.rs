@@ -1,4 +1,4 @@
-//! Goal:   two servers never both write: claims, fences, and what a fenced owner can still do (I3).
+//! Goal:   two servers never both write: claims, fences, and what a fenced owner can still do (IMAGE-3).
 //! Method: several stores over one bucket in memory; a claimer that dies after each step; claimers in parallel.
 
 use super::claim::{StopAfter, claim, newest_epoch};

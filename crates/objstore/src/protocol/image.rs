@@ -252,7 +252,7 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     /// Checks chunk `chunk` and gives it to `each`, unless it lies in front of what the root needs. False: it may not be
-    /// replayed over the root, and nothing behind it either (gate G8).
+    /// replayed over the root, and nothing behind it either (gate PUB-G8).
     fn give(
         &mut self,
         chunk: u64,

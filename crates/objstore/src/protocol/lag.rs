@@ -4,12 +4,12 @@
 //! which a restore from the bucket alone would find everything: chunks there, contiguous, and every MANIFEST edit
 //! they depend on in a published root. Lag is the distance between the two, in bytes and in age.
 //!
-//! L1: `covered` never passes a byte that a restore would not replay.
-//! L2: while anything is uncovered `pending_since` is set, to a time not later than the oldest uncovered byte's
-//!     append by more than the race described in `clear_pending`; so the reported age never hides lag.
-//! L3: what a former process left behind (its *inheritance*) has no known age and counts as too old: with durability
-//!     async nothing new is acknowledged before a root of this epoch and the WAL found at open are in the bucket, and
-//!     the commits that the server's recovery adds to it.
+//! LAG-1: `covered` never passes a byte that a restore would not replay.
+//! LAG-2: while anything is uncovered `pending_since` is set, to a time not later than the oldest uncovered byte's
+//!        append by more than the race described in `clear_pending`; so the reported age never hides lag.
+//! LAG-3: what a former process left behind (its *inheritance*) has no known age and counts as too old: with durability
+//!        async nothing new is acknowledged before a root of this epoch and the WAL found at open are in the bucket,
+//!        and the commits that the server's recovery adds to it.
 //! Lock rule: none; every field is an atomic.
 
 use crate::config::Durability;
@@ -33,7 +33,7 @@ pub(crate) struct CommitPath {
     ddl_published: AtomicU64,
     /// Milliseconds since `origin`, plus one; 0 = nothing is uncovered.
     pending_since: AtomicU64,
-    /// L3: position behind the last byte found at open, plus one; 0 = there is no inheritance.
+    /// LAG-3: position behind the last byte found at open, plus one; 0 = there is no inheritance.
     inherited_end: AtomicU64,
     durability: AtomicU8,
     lag_ms_max: AtomicU32,
@@ -150,7 +150,7 @@ impl CommitPath {
         }
     }
 
-    /// Everything counted so far may have been acknowledged by a former process (L3).
+    /// Everything counted so far may have been acknowledged by a former process (LAG-3).
     pub(crate) fn set_inherited(&self) {
         self.inherited_end.store(self.position() + 1, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Goal:   a fence closes an epoch whose owner publishes and deletes roots while the fence is on its way (E4).
+//! Goal:   a fence closes an epoch whose owner publishes and deletes roots while the fence is on its way (CLAIM-4).
 //! Method: the claimer's listing is older than the roots of the owner; so its fence lands in a slot that the owner has
 //!         emptied, in front of the newest root.
 

@@ -9,9 +9,9 @@
 //! <local_dir>.stale-<epoch>  a copy that a newer owner has overtaken; kept for the DBA
 //! ```
 //!
-//! D1: both files are replaced by rename, after the new bytes are durable.
-//! D2: ATOLL_FILES is written before ATOLL, and both before the root is published; so they are at most one root
-//!     ahead of the bucket and never behind it. A directory that is behind is an old copy.
+//! DIR-1: both files are replaced by rename, after the new bytes are durable.
+//! DIR-2: ATOLL_FILES is written before ATOLL, and both before the root is published; so they are at most one root
+//!        ahead of the bucket and never behind it. A directory that is behind is an old copy.
 
 use super::codec::{FormatError, Nonce};
 use super::names;

@@ -1,7 +1,8 @@
 //! The file map of the local directory: `ATOLL_FILES`, and its parts in `ATOLL_MAP/<E>-<part>`, each with the bytes of the
 //! object `map/<E>/<part>`.
 //!
-//! D3: a part is durable before `ATOLL_FILES` names it, and is deleted only after an `ATOLL_FILES` without it is durable.
+//! DIR-3: a part is durable before `ATOLL_FILES` names it, and is deleted only after an `ATOLL_FILES` without it is
+//!        durable.
 
 use super::image::{change, join};
 use super::local::{damaged, random_nonce, read_optional, replace, sync_directory, write_durably};

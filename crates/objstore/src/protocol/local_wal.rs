@@ -3,11 +3,11 @@
 //! RocksDB takes a damaged record for the end that a crash leaves, and so loses everything behind it without an error.
 //! The bucket may still have those bytes: a disk loses some, or is put back to an earlier state, while the bucket is not.
 //!
-//! L1: afterwards the local WALs hold every byte that a restore of the same root would bring back (I4).
-//! L2: what only the local WAL has, behind the bucket's last byte, stays: commits that were not shipped, and the zeros
-//!     that the server writes ahead of the end.
-//! L3: a WAL is replaced by rename, after its new bytes are durable. A crash on the way leaves the old one, which is
-//!     compared again.
+//! LOCALWAL-1: afterwards the local WALs hold every byte that a restore of the same root would bring back (IMAGE-4).
+//! LOCALWAL-2: what only the local WAL has, behind the bucket's last byte, stays: commits that were not shipped, and
+//!             the zeros that the server writes ahead of the end.
+//! LOCALWAL-3: a WAL is replaced by rename, after its new bytes are durable. A crash on the way leaves the old one,
+//!             which is compared again.
 
 use super::image;
 use super::local::{read_wal_range, sibling, sync_directory, wal_files, wal_path};
@@ -189,7 +189,7 @@ impl LocalWal {
         Ok(())
     }
 
-    /// Adds the local tail (rule L2) and replaces the WAL (rule L3).
+    /// Adds the local tail (rule LOCALWAL-2) and replaces the WAL (rule LOCALWAL-3).
     fn finish(self) -> Result<()> {
         let Some(mut mended) = self.mended else { return Ok(()) };
         let path = sibling(&self.path, MENDED);

@@ -1,4 +1,4 @@
-//! File maps: an entry, a part of a map, a map in parts, ATOLL_FILES (byte tables W6, W10 and W13 of
+//! File maps: an entry, a part of a map, a map in parts, ATOLL_FILES (byte tables FMT-W6, FMT-W10 and FMT-W13 of
 //! docs/internals/formats-bucket.md).
 //!
 //! In a part, and beside parts, an entry has about eleven bytes, because most names of objects follow from the number of the

@@ -10,10 +10,10 @@
 //! root    + 81004, 81007, 81010   - 5002, 80011         until they are 10 KiB
 //! ```
 //!
-//! M1: parts and changes together are always all of `files`.
-//! M2: a part has one content for ever, and its number is used once.
-//! M3: nothing here is undone when a publish fails: the same files come again with the next one (`Files::snapshot`), and
-//!     parts that are not in the bucket yet stay in `unsent`.
+//! MAP-1: parts and changes together are always all of `files`.
+//! MAP-2: a part has one content for ever, and its number is used once.
+//! MAP-3: nothing here is undone when a publish fails: the same files come again with the next one (`Files::snapshot`),
+//!        and parts that are not in the bucket yet stay in `unsent`.
 //!
 //! Pure: no I/O. Threads: owned by the publisher.
 
@@ -120,7 +120,7 @@ impl MapWriter {
 
     /// Enters `changes` and makes the parts that have to be made anew. Returns whether anything is another than before.
     ///
-    /// Errors: the system gives no random bytes; nothing is lost, M3.
+    /// Errors: the system gives no random bytes; nothing is lost, MAP-3.
     pub(crate) fn apply(&mut self, changes: FileChanges) -> Result<bool> {
         let mut is_other = false;
         for (number, file) in changes {

@@ -23,7 +23,7 @@ impl Published {
         let mut bytes = 0;
         for new in map.unsent() {
             bytes += new.bytes.len();
-            assert!(self.objects.insert(new.part, new.bytes.clone()).is_none(), "M2: a part is put once");
+            assert!(self.objects.insert(new.part, new.bytes.clone()).is_none(), "MAP-2: a part is put once");
         }
         map.sent();
         (self.files, self.in_parts) = map.content();

@@ -3,7 +3,7 @@
 //!
 //! RocksDB writes a group of commits as one record. A mark stands behind the changes of its commit, in the same record; of
 //! a commit that was prepared, in front of the commit marker. What has no mark (changes that stay invisible without a
-//! later, marked one) belongs to the next mark. Writer: engine/lsm/commit_mark.cc. Byte table: W12 of
+//! later, marked one) belongs to the next mark. Writer: engine/lsm/commit_mark.cc. Byte table: FMT-W12 of
 //! docs/internals/formats-bucket.md. Source of a record's form: RocksDB 11.8.1, db/write_batch.cc.
 
 use super::replay::WalReader;

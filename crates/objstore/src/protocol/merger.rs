@@ -4,10 +4,10 @@
 //! bucket: what takes their place holds what a restore would have read, checked on the way. A merge holds its object in
 //! memory twice, at most 128 MiB for a moment.
 //!
-//! M1: a merged object counts only through a root that names it (the publisher is woken for that), and what went into it is
-//!     deleted only behind that root (gc/). So a merge that is late, repeated or never named harms nobody, and a
-//!     fenced owner's merge has no reader.
-//! M2: the slots of the chunks are left alone: who closes the epoch walks the chunks behind the last merged one.
+//! MERGE-1: a merged object counts only through a root that names it (the publisher is woken for that), and what went
+//!          into it is deleted only behind that root (gc/). So a merge that is late, repeated or never named harms
+//!          nobody, and a fenced owner's merge has no reader.
+//! MERGE-2: the slots of the chunks are left alone: who closes the epoch walks the chunks behind the last merged one.
 
 use super::image::{Chain, read_chunk, read_run};
 use super::local::random_nonce;

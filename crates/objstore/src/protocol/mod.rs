@@ -9,11 +9,12 @@
 //!
 //! Invariants, quoted by the tests:
 //!
-//! I1: a root in the bucket is restorable: its table files (G1), its MANIFEST bytes and the WAL it needs (G2) are there.
-//! I2: a slot has one content for ever; a publish happens exactly once, whatever reply is lost.
-//! I3: once an epoch is fenced its owner can neither publish nor acknowledge a synchronous commit.
-//! I4: what a restore finds is a prefix of the history of commits, and contains every covered one (G8).
-//! I5: nothing that the newest root needs is deleted.
+//! IMAGE-1: a root in the bucket is restorable: its table files (PUB-G1), its MANIFEST bytes and the WAL it needs
+//!          (PUB-G2) are there.
+//! IMAGE-2: a slot has one content for ever; a publish happens exactly once, whatever reply is lost.
+//! IMAGE-3: once an epoch is fenced its owner can neither publish nor acknowledge a synchronous commit.
+//! IMAGE-4: what a restore finds is a prefix of the history of commits, and contains every covered one (PUB-G8).
+//! IMAGE-5: nothing that the newest root needs is deleted.
 
 mod age;
 mod alive;

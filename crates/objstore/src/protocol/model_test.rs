@@ -1,5 +1,6 @@
 //! Goal:   whatever a database does and whenever its process or its machine is lost, the next open finds a prefix of
-//!         its history that contains everything acknowledged as shipped; no half transaction, nothing missing (I1, I4, I5).
+//!         its history that contains everything acknowledged as shipped; no half transaction, nothing missing (IMAGE-1,
+//!         IMAGE-4, IMAGE-5).
 //! Method: a seeded random workload on a pretend RocksDB over a bucket in memory, with and without random network
 //!         faults; compared with a model after every reopen. `ATOLL_SEED` repeats a run.
 
@@ -126,7 +127,7 @@ fn commit_until_fenced(mut db: Db, mut model: Model, seed: u64) -> (Db, Model, u
     (db, model, acknowledged)
 }
 
-/// Owners are overtaken while they commit. What one acknowledged, the next one has (I3, I4).
+/// Owners are overtaken while they commit. What one acknowledged, the next one has (IMAGE-3, IMAGE-4).
 #[test]
 fn a_takeover_loses_nothing_acknowledged() {
     let mut random = Random::from_environment("a_takeover_loses_nothing_acknowledged");

@@ -1,7 +1,7 @@
 //! The names of the protocol's objects below the prefix, and back from a name to its numbers.
 //!
 //! Numbers that order objects are written with twenty digits, so that the order of a LIST is the numeric order.
-//! Nothing here looks into an object. Source: design of the bucket, docs/internals/formats-bucket.md, table W0.
+//! Nothing here looks into an object. Source: design of the bucket, docs/internals/formats-bucket.md, table FMT-W0.
 
 /// The database's identity; create-only.
 pub(crate) const DB: &str = "db.json";

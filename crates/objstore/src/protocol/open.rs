@@ -113,7 +113,7 @@ async fn own(
 ) -> Result<Opened> {
     let at_open = |error: StoreError| error.at_open().with("opening the database in the bucket");
     if let LocalState::Present { marker, .. } = &local_state {
-        // Rule A1: only reads until the bucket is known to be the directory's.
+        // Rule OPEN-3: only reads until the bucket is known to be the directory's.
         check_identity(bucket, marker, &config.local_dir).await.map_err(at_open)?;
         age::refuse_older_bucket(bucket, config, marker).await.map_err(at_open)?;
     }

@@ -1,8 +1,9 @@
 //! What one process remembers from one try to open a database to the next: whom it waits for, and the epoch it took.
 //!
-//! O1: nothing in the bucket changes before the politeness of this file is satisfied.
-//! O2: a try that failed after it had taken an epoch leaves that epoch to the next try. So a server that tries again
-//!     for hours adds no claims. Only this process may go on with it: a former one could have written files in it.
+//! OPEN-1: nothing in the bucket changes before the politeness of this file is satisfied.
+//! OPEN-2: a try that failed after it had taken an epoch leaves that epoch to the next try. So a server that tries
+//!         again for hours adds no claims. Only this process may go on with it: a former one could have written files
+//!         in it.
 
 use super::alive::Sight;
 use super::claim::{self, newest_epoch};

@@ -10,12 +10,12 @@
 //!   create snapshot/<name> {the pin}
 //! ```
 //!
-//! N1: either the pin was there before the collector listed the pins, so it is heeded; or the horizon was there before the
+//! PIN-1: either the pin was there before the collector listed the pins, so it is heeded; or the horizon was there before the
 //!     pin, so its writer sees it and gives up. No clock decides. (Model: crates/protocol-model/src/pin.rs.)
-//! N2: a pin has one content for ever, and its name is used once. Whoever deletes one gives up what it held.
-//! N3: a pin that a snapshot names is one that counts. So the clone of a snapshot creates its own pin and looks whether the other
+//! PIN-2: a pin has one content for ever, and its name is used once. Whoever deletes one gives up what it held.
+//! PIN-3: a pin that a snapshot names is one that counts. So the clone of a snapshot creates its own pin and looks whether the other
 //!     one is still there: then the root was held all the time.
-//! N4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that database's owner deletes both.
+//! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that database's owner deletes both.
 
 use super::codec::{FormatError, FrameWriter, Nonce};
 use super::local::damaged_object;

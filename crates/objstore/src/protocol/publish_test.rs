@@ -1,5 +1,5 @@
-//! Goal:   a root in the bucket is restorable and published exactly once, whatever happens on the way (I1, I2, I5); the
-//!         gates are needed, and the bucket does not grow without bound.
+//! Goal:   a root in the bucket is restorable and published exactly once, whatever happens on the way (IMAGE-1,
+//!         IMAGE-2, IMAGE-5); the gates are needed, and the bucket does not grow without bound.
 //! Method: every kind of fault at every request of a publish, one at a time; gates switched off; the bucket's objects
 //!         counted and compared with what the newest root needs.
 
@@ -66,7 +66,7 @@ fn a_publish_survives_every_single_fault() {
     }
 }
 
-/// Shows that gate G2 is needed: family 0 is flushed and published, the WAL that family 1 needs is not shipped.
+/// Shows that gate PUB-G2 is needed: family 0 is flushed and published, the WAL that family 1 needs is not shipped.
 #[test]
 fn without_gate_g2_half_a_transaction_comes_back() {
     for gate_wal in [true, false] {
@@ -84,12 +84,12 @@ fn without_gate_g2_half_a_transaction_comes_back() {
         lose(db, dir.path());
         let store = open_store(&config, &bucket, quick()).unwrap();
         let heir = Db::open(store, dir.path(), true);
-        let check = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| heir.check(&model, "G2")));
+        let check = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| heir.check(&model, "PUB-G2")));
         assert_eq!(check.is_ok(), gate_wal, "gate {gate_wal}");
     }
 }
 
-/// Shows that gate G2 reaches into the newest WAL when data leaves the MANIFEST that a commit there ceased to name.
+/// Shows that gate PUB-G2 reaches into the newest WAL when data leaves the MANIFEST that a commit there ceased to name.
 #[test]
 fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     for is_noted in [true, false] {
@@ -111,7 +111,7 @@ fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
         }
         lose(db, dir.path());
         let heir = Db::open(open_store(&config, &bucket, quick()).unwrap(), dir.path(), true);
-        heir.check(&model, "G2");
+        heir.check(&model, "PUB-G2");
         assert_eq!(heir.last_seq > 0, is_noted, "the dropping commit, noted {is_noted}");
         crash(heir);
     }

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! snapshot under the lock: MANIFEST number and length, DDL number, table files, WALs, gate position
-//! G1  wait until every table file of the snapshot is in the bucket
-//! G2  wait until every WAL below the newest is shipped, and the newest as far as it ceased to name dropped data
+//! PUB-G1  wait until every table file of the snapshot is in the bucket
+//! PUB-G2  wait until every WAL below the newest is shipped, and the newest as far as it ceased to name dropped data
 //!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
 //!     PUT new parts of the file map       map/E/<part>      (publisher/map.rs; small maps have none)
-//!     write ATOLL_FILES and ATOLL locally (D2)
+//!     write ATOLL_FILES and ATOLL locally (DIR-2)
 //!     create root/E/S+1                   the commit point of the bucket
-//! G3, G4  tell the collector what the root has made superfluous (gc/)
+//! PUB-G3, PUB-G4  tell the collector what the root has made superfluous (gc/)
 //! ```
 //!
 //! Merged WAL objects (merger.rs) are named by the next root, or by a root of their own that repeats the one before it.
 //!
-//! P1: the snapshot is consistent because RocksDB removes a table file only after a MANIFEST sync, and that event
-//!     waits for the lock the snapshot holds; files added meanwhile are only too many, never too few.
-//! P2: slots, MANIFEST chunks and parts of the map are tried with the same bytes until their outcome is known; so a root is published
-//!     exactly once.
+//! PUB-1: the snapshot is consistent because RocksDB removes a table file only after a MANIFEST sync, and that event
+//!        waits for the lock the snapshot holds; files added meanwhile are only too many, never too few.
+//! PUB-2: slots, MANIFEST chunks and parts of the map are tried with the same bytes until their outcome is known; so a
+//!        root is published exactly once.
 //! Threads: one task per database; only it writes `Published`.
 
 mod map;
@@ -56,7 +56,7 @@ struct Snapshot {
     manifest_bytes: u64,
     ddl_seq: u64,
     wal_min: u64,
-    /// Gate G2: every WAL below this number is needed...
+    /// Gate PUB-G2: every WAL below this number is needed...
     wal_needed: u64,
     /// ...and so the WAL must have been shipped up to this position.
     gate: u64,
@@ -201,8 +201,8 @@ impl Publisher {
         Some(snapshot)
     }
 
-    /// The position to wait for (G2): all WALs below the newest, and what ceased to name dropped data. WALs that are
-    /// gone already are given up, before the DDL number is read.
+    /// The position to wait for (PUB-G2): all WALs below the newest, and what ceased to name dropped data. WALs that
+    /// are gone already are given up, before the DDL number is read.
     fn gate(&self, state: &mut State) -> u64 {
         if !self.shared.tuning.gate_wal {
             return 0;
@@ -221,7 +221,7 @@ impl Publisher {
             self.finish(snapshot);
             return self.publish_runs().await.map(|()| Step::Published);
         }
-        // Gate G1.
+        // Gate PUB-G1.
         let UploadedFiles::Complete(changes) = self.wait_for_files(snapshot).await? else {
             self.hold_files = true;
             return Ok(Step::Again);
@@ -253,7 +253,7 @@ impl Publisher {
         })
     }
 
-    /// Gate G1. A load may keep it shut for long; what is merged meanwhile is named by roots of its own.
+    /// Gate PUB-G1. A load may keep it shut for long; what is merged meanwhile is named by roots of its own.
     async fn wait_for_files(&mut self, snapshot: &Snapshot) -> Result<UploadedFiles> {
         let shared = self.shared.clone();
         let mut uploaded = std::pin::pin!(shared.files.wait_uploaded(&snapshot.files));
@@ -267,7 +267,7 @@ impl Publisher {
         }
     }
 
-    /// Gate G2.
+    /// Gate PUB-G2.
     async fn wait_for_wal(&mut self, gate: u64) -> Result<()> {
         let shared = self.shared.clone();
         loop {
@@ -416,7 +416,7 @@ impl Publisher {
         }
     }
 
-    /// Rule P2: no error ends the attempt, because other bytes for the same slot could then follow.
+    /// Rule PUB-2: no error ends the attempt, because other bytes for the same slot could then follow.
     async fn settle(&self, key: &str, bytes: &Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
         let report = |error: &StoreError| self.shared.report("publishing to the bucket", error);
         loop {
@@ -428,7 +428,7 @@ impl Publisher {
         }
     }
 
-    /// The root is in the bucket: what waited for it may go on (G3, G4).
+    /// The root is in the bucket: what waited for it may go on (PUB-G3, PUB-G4).
     fn after_root(&mut self, root: Root, snapshot: &Snapshot) {
         self.root_created(&root);
         self.shared.path.set_ddl_published(root.ddl_seq);

@@ -77,13 +77,13 @@ pub(crate) struct Root {
     pub(crate) manifest: ManifestCopy,
     pub(crate) manifest_bytes: u64,
     pub(crate) manifest_crc32c: u32,
-    /// MANIFEST edits that WAL bytes depend on, contained in this root (gate G8).
+    /// MANIFEST edits that WAL bytes depend on, contained in this root (gate PUB-G8).
     pub(crate) ddl_seq: u64,
     /// The smallest WAL number RocksDB still had when the root was taken.
     pub(crate) wal_min: u64,
     /// The first chunk of `wal/<E>/` a restore needs.
     pub(crate) wal_first_chunk: u64,
-    /// A restore needs every chunk below this one (gate G2).
+    /// A restore needs every chunk below this one (gate PUB-G2).
     pub(crate) wal_needed_end: u64,
     /// For people only; nothing is decided by it.
     pub(crate) published_ms: u64,
@@ -120,7 +120,7 @@ pub(crate) struct WalChunk {
     pub(crate) chunk: u64,
     pub(crate) log: u64,
     pub(crate) offset: u64,
-    /// Replayed only over a root whose `ddl_seq` is at least this (gate G8).
+    /// Replayed only over a root whose `ddl_seq` is at least this (gate PUB-G8).
     pub(crate) ddl_seq: u64,
     /// CRC-32C of the whole previous chunk object; 0 for the first of the epoch.
     pub(crate) previous_crc32c: u32,

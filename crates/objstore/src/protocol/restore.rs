@@ -3,7 +3,7 @@
 //! Everything is written into `<local_dir>.restoring`, made durable, and renamed at the end, so that a crash leaves
 //! either no local directory or a complete one.
 //!
-//! V1: the result is the state of one root plus a prefix of the WAL behind it: whole transactions only.
+//! RESTORE-1: the result is the state of one root plus a prefix of the WAL behind it: whole transactions only.
 
 use super::image::{self, Image};
 use super::local::{

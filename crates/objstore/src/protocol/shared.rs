@@ -63,7 +63,7 @@ pub(crate) struct Tuning {
     /// Roots kept behind the newest, for people.
     pub(crate) roots_kept: u64,
     pub(crate) gc: GcTuning,
-    /// Gate G2. Switched off only by the test that shows that the gate is needed.
+    /// Gate PUB-G2. Switched off only by the test that shows that the gate is needed.
     pub(crate) gate_wal: bool,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct State {
     pub(crate) publish_done: u64,
     /// Somebody waits for the WAL up to this position.
     pub(crate) ship_wanted: u64,
-    /// Gate G2: WAL up to here must be in the bucket before the next root, see [`super::store::Store::note_drop`].
+    /// Gate PUB-G2: WAL up to here must be in the bucket before the next root, see [`super::store::Store::note_drop`].
     pub(crate) drop_noted: u64,
     /// Since when something is unpublished that no snapshot of the publisher has.
     pub(crate) dirty_since: Option<Instant>,
@@ -264,7 +264,7 @@ impl Shared {
         }
     }
 
-    /// Gate G8: bytes behind `position` are replayed only over a root that is published from now on.
+    /// Gate PUB-G8: bytes behind `position` are replayed only over a root that is published from now on.
     pub(crate) fn note_ddl(&self, state: &mut State, position: u64) {
         let number = self.path.note_ddl();
         state.wal.ddl_noted(position, number);

@@ -3,9 +3,9 @@
 //! One task per database. With durability `local` it ships only what somebody waits for: the closed WALs of a publish,
 //! or everything at close.
 //!
-//! H1: chunks are cut in stream order by this task alone; PUTs may arrive in any order, `WalTable::shipped` is their
-//!     contiguous prefix.
-//! H2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
+//! SHIP-1: chunks are cut in stream order by this task alone; PUTs may arrive in any order, `WalTable::shipped` is
+//!         their contiguous prefix.
+//! SHIP-2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
 
 use super::codec::Nonce;
 use super::local::{random_nonce, read_wal_range, wal_path};

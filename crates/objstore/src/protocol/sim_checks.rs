@@ -101,7 +101,7 @@ impl Watcher {
         }
     }
 
-    /// I1, I5: the newest root can be restored.
+    /// IMAGE-1, IMAGE-5: the newest root can be restored.
     fn verify(&self, when: &str) {
         match at_once(self.inspector.verify(true, |_, _| {})) {
             Ok(report) if report.problems.is_empty() => {}

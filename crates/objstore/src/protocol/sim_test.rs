@@ -1,6 +1,6 @@
 //! Goal:   whatever several servers do to one database and whoever makes snapshots of it, whatever becomes of their requests and whenever they die, what was
 //!         acknowledged is found again, the newest root and those of snapshots can be restored at every moment, no reader loses an object within
-//!         the grace time, and in the end nothing is left that nothing needs (I1, I3, I4, I5).
+//!         the grace time, and in the end nothing is left that nothing needs (IMAGE-1, IMAGE-3, IMAGE-4, IMAGE-5).
 //! Method: the real code in a simulation (`sim/`): one seed, one history. `make sim SEEDS=10000` runs so many
 //!         seeds, `ATOLL_SEED=7` one of them, with its trace.
 

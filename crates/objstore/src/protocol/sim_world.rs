@@ -29,7 +29,7 @@ pub(crate) enum Rule {
     G2,
     /// What no root needs stays for the grace time.
     Grace,
-    /// C7: the horizon is raised before pins are listed.
+    /// GC-7: the horizon is raised before pins are listed.
     Horizon,
 }
 
@@ -184,7 +184,7 @@ impl World {
         Some(Life { world: Arc::clone(self), line, number, epoch, dir: Arc::clone(dir), db, history })
     }
 
-    /// I4: what was found is a prefix of a history, and contains everything that was acknowledged.
+    /// IMAGE-4: what was found is a prefix of a history, and contains everything that was acknowledged.
     fn compare(&self, db: &Db, epoch: u64, number: u64) -> Arc<Mutex<Model>> {
         // A server that was overtaken while it opened has what there was then.
         let is_overtaken = self.is_overtaken(epoch);
@@ -213,7 +213,7 @@ impl World {
         history
     }
 
-    /// I3: a commit is acknowledged by the owner of the newest epoch, or its successor has found it.
+    /// IMAGE-3: a commit is acknowledged by the owner of the newest epoch, or its successor has found it.
     fn acknowledged(&self, epoch: u64, commits: &[(u64, u64, u64)], number: u64) {
         let mut ledger = self.ledger.lock();
         note(&format!("server {number} acknowledges {} commits", commits.len()));

@@ -1,7 +1,7 @@
 //! Create-only slots as the protocol uses them: read one, settle one, fence a stream of them.
 //!
-//! S1: a slot is tried with the same bytes until its owner is known; an unclear answer is never taken for either
-//!     outcome.
+//! SLOT-1: a slot is tried with the same bytes until its owner is known; an unclear answer is never taken for either
+//!         outcome.
 
 use super::codec::Nonce;
 use super::local::damaged_object;

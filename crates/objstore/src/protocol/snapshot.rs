@@ -232,7 +232,7 @@ impl Inspector {
         Ok(outcome == SlotOutcome::Mine)
     }
 
-    /// Rule N1: whether a pin of `root` that is in the bucket now counts.
+    /// Rule PIN-1: whether a pin of `root` that is in the bucket now counts.
     pub(super) async fn is_above_horizon(&self, root: RootId) -> Result<bool> {
         Ok(pin::horizon(self.bucket()).await? <= Some(root))
     }

@@ -1,5 +1,5 @@
 //! Goal:   a snapshot keeps what its restore reads, exactly that, and until it is dropped; nobody believes in one that came too late;
-//!         no fault of the network makes half a snapshot (rules N1 to N4, C7).
+//!         no fault of the network makes half a snapshot (rules PIN-1 to PIN-4, GC-7).
 //! Method: the pretend database over a bucket in memory whose requests are hurt one by one.
 
 use super::fsck::FsckOptions;
@@ -151,7 +151,7 @@ fn names_are_taken_once_and_have_bounds() {
     crash(f.db);
 }
 
-/// Rule N2: the collector reads a pin once, so another one must have another name.
+/// Rule PIN-2: the collector reads a pin once, so another one must have another name.
 #[test]
 fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     let mut f = Fixture::new();
@@ -165,7 +165,7 @@ fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     crash(f.db);
 }
 
-/// Rule N1, the half of the one who pins.
+/// Rule PIN-1, the half of the one who pins.
 #[test]
 fn whoever_pins_what_may_be_gone_gives_up() {
     let f = Fixture::new();
@@ -205,7 +205,7 @@ fn a_pin_whose_root_is_gone_holds_nothing_and_one_that_is_not_understood_holds_a
     crash(f.db);
 }
 
-/// Rule N4.
+/// Rule PIN-4.
 #[test]
 fn the_owner_takes_a_released_pin_away() {
     let mut f = Fixture::new();

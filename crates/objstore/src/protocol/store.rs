@@ -185,7 +185,7 @@ impl Store {
         }
     }
 
-    /// A MANIFEST edit that later WAL bytes depend on has been made (gate G8).
+    /// A MANIFEST edit that later WAL bytes depend on has been made (gate PUB-G8).
     pub fn note_ddl(&self) {
         let mut state = self.shared.lock();
         let position = state.wal.position();
@@ -194,7 +194,7 @@ impl Store {
 
     /// Data that nothing names any more, by WAL bytes appended before this call, is about to leave the MANIFEST.
     ///
-    /// A root without the data waits for those bytes (gate G2): otherwise a restore would find it named and gone.
+    /// A root without the data waits for those bytes (gate PUB-G2): otherwise a restore would find it named and gone.
     pub fn note_drop(&self) {
         let mut state = self.shared.lock();
         state.drop_noted = state.wal.position();
@@ -208,7 +208,7 @@ impl Store {
     }
 
     /// The end of a commit that a former process may have acknowledged has been written (two-phase commit, decided by
-    /// the server's recovery): it counts as inherited, see `lag.rs`, L3. No request.
+    /// the server's recovery): it counts as inherited, see `lag.rs`, LAG-3. No request.
     pub fn note_recovered(&self) {
         self.shared.path.set_inherited();
     }

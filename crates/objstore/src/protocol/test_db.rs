@@ -217,7 +217,7 @@ impl Db {
         self.store.manifest_synced(*number, *length);
     }
 
-    /// DDL: a family that later commits may write to (gate G8).
+    /// DDL: a family that later commits may write to (gate PUB-G8).
     pub(crate) fn create_family(&mut self, family: u64) {
         self.families.entry(family).or_default();
         self.content.entry(family).or_default();

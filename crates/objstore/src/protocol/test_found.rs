@@ -92,8 +92,10 @@ impl Found {
                 last = seq;
                 let is_live = |family: &u64| families >> family & 1 == 1 && !self.dropped.contains(family);
                 for family in (0..64).filter(is_live) {
-                    let state =
-                        self.families.get(&family).unwrap_or_else(|| panic!("G8: unknown family {family}"));
+                    let state = self
+                        .families
+                        .get(&family)
+                        .unwrap_or_else(|| panic!("PUB-G8: unknown family {family}"));
                     if seq > state.flushed {
                         self.content.entry(family).or_default().insert(key, value);
                     }
@@ -107,18 +109,18 @@ impl Found {
 
 /// The content of a table file without its checksum; like RocksDB, reads again when a checksum is wrong.
 fn read_table(store: &Store, number: u64) -> Vec<u8> {
-    let file = store.files().open(number).unwrap_or_else(|e| panic!("I1: live file {number}: {e}"));
+    let file = store.files().open(number).unwrap_or_else(|e| panic!("IMAGE-1: live file {number}: {e}"));
     let mut bytes = vec![0; file.size() as usize];
     let mut failed = String::new();
     for attempt in 0..30 {
         match file.read(0, &mut bytes, attempt > 0) {
-            Ok(length) => assert_eq!(length, bytes.len(), "I1: file {number}"),
+            Ok(length) => assert_eq!(length, bytes.len(), "IMAGE-1: file {number}"),
             Err(error @ StoreError::Unavailable(_)) => {
                 failed = error.to_string();
                 crate::sim::sleep(Duration::from_millis(2));
                 continue;
             }
-            Err(error) => panic!("I1: live file {number}: {error}"),
+            Err(error) => panic!("IMAGE-1: live file {number}: {error}"),
         }
         let content = bytes.len() - 8;
         if bytes[content..] == u64::from(crc32c(&bytes[..content])).to_le_bytes() {
@@ -127,7 +129,7 @@ fn read_table(store: &Store, number: u64) -> Vec<u8> {
         }
         crate::sim::sleep(Duration::from_millis(2));
     }
-    panic!("I1: file {number} cannot be read: {failed}")
+    panic!("IMAGE-1: file {number} cannot be read: {failed}")
 }
 
 fn number_of(path: &Path) -> Option<u64> {

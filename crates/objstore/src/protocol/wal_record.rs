@@ -1,4 +1,5 @@
-//! Merged WAL chunks: their record, and how a root lists them (byte tables W6 and W11 of docs/internals/formats-bucket.md).
+//! Merged WAL chunks: their record, and how a root lists them (byte tables FMT-W6 and FMT-W11 of
+//! docs/internals/formats-bucket.md).
 
 use super::codec::{FormatError, FrameWriter, Nonce};
 use super::records::{KIND_MERGED_CHUNKS, open};

@@ -2,12 +2,12 @@
 //!
 //! A *run* is a merged object; the chunks behind the last run are *loose*.
 //!
-//! R1: runs are in ascending order and do not overlap; a new one holds whole runs and chunks that follow each other.
-//! R2: a new run is planned only when a published root names all others: an object is superfluous when a root names a run
-//!     in its place, never before.
-//! R3: of chunks that have arrived, at most `merge_chunks` stay loose; of runs, at most `runs_max` stay while any two
-//!     neighbours fit into one object. So a restore reads at most `merge_chunks + runs_max` objects, or, of a very long WAL,
-//!     two for each `run_bytes_max`; besides what arrives while a merge is on its way.
+//! RUN-1: runs are in ascending order and do not overlap; a new one holds whole runs and chunks that follow each other.
+//! RUN-2: a new run is planned only when a published root names all others: an object is superfluous when a root names
+//!        a run in its place, never before.
+//! RUN-3: of chunks that have arrived, at most `merge_chunks` stay loose; of runs, at most `runs_max` stay while any
+//!        two neighbours fit into one object. So a restore reads at most `merge_chunks + runs_max` objects, or, of a
+//!        very long WAL, two for each `run_bytes_max`; besides what arrives while a merge is on its way.
 //!
 //! Runs are merged late, when there are too many, and then those neighbours whose object is the most times as big as the
 //! biggest of them: a byte whose run grows eightfold each time is written again a few times at most (tests in

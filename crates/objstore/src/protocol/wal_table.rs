@@ -4,11 +4,12 @@
 //! pieces without reordering. RocksDB appends to one WAL at a time, and to no WAL below the newest once that one has
 //! bytes.
 //!
-//! W1: chunk k is cut after chunk k-1, from the byte behind it, or behind a *skip*.
-//! W2: bytes behind a skip (a WAL deleted before all of it was cut) and behind a MANIFEST edit carry a DDL number that
-//!     only later roots have, so that they are not replayed over a root that lacks what they build on (G8). Bytes in
-//!     front keep the smaller number, even when they are cut later: a root that needs them (G2) can replay them.
-//! W3: `shipped` is the end of the contiguous prefix of arrived chunks; a hole holds it back.
+//! STREAM-1: chunk k is cut after chunk k-1, from the byte behind it, or behind a *skip*.
+//! STREAM-2: bytes behind a skip (a WAL deleted before all of it was cut) and behind a MANIFEST edit carry a DDL number
+//!           that only later roots have, so that they are not replayed over a root that lacks what they build on
+//!           (PUB-G8). Bytes in front keep the smaller number, even when they are cut later: a root that needs them
+//!           (PUB-G2) can replay them.
+//! STREAM-3: `shipped` is the end of the contiguous prefix of arrived chunks; a hole holds it back.
 //! Lock rule: owned by `State`, under its mutex.
 
 use super::wal_runs::{Merge, MergeLimits, RunTable};
@@ -95,7 +96,7 @@ pub(crate) struct WalTable {
 const MARKS_MAX: usize = 4096;
 
 /// The first mark behind `position`: no piece reaches over one, so that bytes in front of it, which a root of now may
-/// need (G2), do not get the DDL number of those behind it.
+/// need (PUB-G2), do not get the DDL number of those behind it.
 fn next_mark(marks: &[(u64, u64)], position: u64) -> u64 {
     marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark > position).min().unwrap_or(u64::MAX)
 }
@@ -176,7 +177,7 @@ impl WalTable {
     }
 
     /// RocksDB no longer needs the WAL. Some(p): its bytes behind position p will never be shipped, see
-    /// [`Self::ddl_noted`] and W2.
+    /// [`Self::ddl_noted`] and STREAM-2.
     pub(crate) fn deleted(&mut self, number: u64) -> Option<u64> {
         let wal = self.wals.get_mut(&number)?;
         let first_time = !std::mem::replace(&mut wal.deleted, true);
@@ -197,7 +198,7 @@ impl WalTable {
         self.ddl_cut
     }
 
-    /// Gate G2: every WAL that grows no more and has unshipped bytes; `open` makes sure a deletion cannot take
+    /// Gate PUB-G2: every WAL that grows no more and has unshipped bytes; `open` makes sure a deletion cannot take
     /// them away. Returns the position to wait for, and the WALs whose file is already gone.
     pub(crate) fn gate(&mut self, open: impl Fn(u64) -> Option<Arc<File>>) -> (u64, Vec<u64>) {
         let (mut end, mut gone) = (0, Vec::new());
@@ -320,12 +321,12 @@ impl WalTable {
         }
     }
 
-    /// The chunks to merge next, of those in the contiguous prefix (W3).
+    /// The chunks to merge next, of those in the contiguous prefix (STREAM-3).
     pub(crate) fn plan_merge(&self, limits: &MergeLimits) -> Option<Merge> {
         self.runs.plan(limits, self.arrived_end)
     }
 
-    /// End of the contiguous prefix of arrived chunks (W3).
+    /// End of the contiguous prefix of arrived chunks (STREAM-3).
     pub(crate) fn shipped(&self) -> u64 {
         self.shipped
     }

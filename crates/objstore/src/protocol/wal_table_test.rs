@@ -107,7 +107,7 @@ fn one_wal_with_gone_file() -> (u64, Vec<u64>) {
     table.gate(|_| None)
 }
 
-/// The trap that gate G2 and gate G8 set for each other: bytes in front of a gate are cut after a later edit.
+/// The trap that gate PUB-G2 and gate PUB-G8 set for each other: bytes in front of a gate are cut after a later edit.
 #[test]
 fn bytes_in_front_of_an_edit_keep_the_smaller_number() {
     let mut table = one_wal(10);

@@ -160,7 +160,7 @@ impl Collector {
     }
 
     /// What is needed now; None while nothing may be judged: before the first root of this epoch, and before it is known
-    /// whether what former epochs left is superfluous (C6).
+    /// whether what former epochs left is superfluous (GC-6).
     fn judge(&self) -> Option<Needs> {
         let mut needs = self.shared.inbox.needs()?;
         let state = self.shared.state.lock();
@@ -202,8 +202,8 @@ impl Collector {
         Tomb { name, keys, horizon, due: Instant::now() + self.tuning.grace }
     }
 
-    /// C4, C7: whether a batch may be deleted that no root from `horizon` on needs. Afterwards it is known what pins hold. A fence
-    /// ends this owner.
+    /// GC-4, GC-7: whether a batch may be deleted that no root from `horizon` on needs. Afterwards it is known what pins
+    /// hold. A fence ends this owner.
     async fn may_delete(&mut self, horizon: RootId) -> Result<bool> {
         self.raise_horizon(horizon).await?;
         let pins = self.shared.bucket.list(names::PIN_DIR, None).await?;
@@ -264,7 +264,7 @@ impl Collector {
         }
     }
 
-    /// Deletes what the tomb lists, but for what is needed again (C2), and then the tomb.
+    /// Deletes what the tomb lists, but for what is needed again (GC-2), and then the tomb.
     async fn delete(&mut self, tomb: &mut Tomb) -> Result<()> {
         let Some(needs) = self.judge() else { return Ok(()) };
         let keys = self.unneeded(&needs, tomb.keys.iter().map(|key| (key.as_str(), None)));

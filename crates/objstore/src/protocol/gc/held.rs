@@ -51,7 +51,7 @@ impl Held {
 }
 
 /// What the pin `key` needs; nothing when it or its root is gone: its writer has seen the horizon and given up, or died before
-/// it could (N1), because the root of a pin that counts is never deleted.
+/// it could (PIN-1), because the root of a pin that counts is never deleted.
 ///
 /// Errors: `Corruption` when it is no pin, or a part of its root is absent or damaged.
 pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Arc<str>>> {

@@ -37,7 +37,7 @@ pub(crate) struct Needs {
     /// Parts of file maps that kept roots name; those from the end on may be on their way.
     parts: HashSet<u64>,
     parts_end: u64,
-    /// What former epochs left may go (C6).
+    /// What former epochs left may go (GC-6).
     pub(crate) is_former_superfluous: bool,
 }
 

@@ -10,15 +10,16 @@
 //!     delete what is still not needed, at a rate of its own; delete the tomb
 //! ```
 //!
-//! C1: a key is proposed only after a root that does not need it is in the bucket (G3, G4). So even a fenced owner that is
-//!     late deletes nothing that its successor reads: the successor starts from that root or a later one.
-//! C2: a tomb only proposes. The keep-set decides when the grace time is over: what is needed again by then stays.
-//! C3: epoch claims, claim roots, fences, and what has no name of the protocol are never deleted.
-//! C4: any error before a batch, also of the look for fences and pins, deletes nothing.
-//! C5: a file of a former epoch can only leave the map, never come back; so the map of this epoch's first root decides
-//!     about all files of former epochs.
-//! C6: nothing of former epochs is deleted until RocksDB is open and has come to the end of the bucket's WAL.
-//! C7: before each batch the horizon is raised, and then the pins are listed (pin.rs, N1). The horizon is the newest root at the
+//! GC-1: a key is proposed only after a root that does not need it is in the bucket (PUB-G3, PUB-G4). So even a fenced
+//!       owner that is late deletes nothing that its successor reads: the successor starts from that root or a later
+//!       one.
+//! GC-2: a tomb only proposes. The keep-set decides when the grace time is over: what is needed again by then stays.
+//! GC-3: epoch claims, claim roots, fences, and what has no name of the protocol are never deleted.
+//! GC-4: any error before a batch, also of the look for fences and pins, deletes nothing.
+//! GC-5: a file of a former epoch can only leave the map, never come back; so the map of this epoch's first root
+//!       decides about all files of former epochs.
+//! GC-6: nothing of former epochs is deleted until RocksDB is open and has come to the end of the bucket's WAL.
+//! GC-7: before each batch the horizon is raised, and then the pins are listed (pin.rs, PIN-1). The horizon is the newest root at the
 //!     time of the tomb, so whoever pins a root that was the newest within the grace time never gives up in vain.
 //!
 //! What the collector forgets, because it crashed or has too much to remember, the next search finds.
@@ -54,7 +55,7 @@ pub(crate) struct GcTuning {
     pub(crate) gather: Duration,
     /// Between the tomb and the deletion: what a root of this time needed is still there. Twice the longest request.
     pub(crate) grace: Duration,
-    /// C7. Switched off only by the test that shows that it is needed.
+    /// GC-7. Switched off only by the test that shows that it is needed.
     pub(crate) raises_horizon: bool,
     /// Between two looks whether a pin still holds everything: with an idle owner's other requests 19 in 10 minutes.
     pub(crate) hold_interval: Duration,

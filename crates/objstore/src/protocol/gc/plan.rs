@@ -1,7 +1,7 @@
 //! What the collector of an owner will do, seen from outside; and how to hold it. Nothing here deletes an object of the database.
 //!
 //! Only the owner may delete: a server that died may have uploaded table files that its local directory names and no root
-//! yet (D2), and its next start needs them. From outside those look like strays, however old they are.
+//! yet (DIR-2), and its next start needs them. From outside those look like strays, however old they are.
 
 use super::{held_among, tombs};
 use crate::bucket::SlotOutcome;

@@ -55,7 +55,7 @@ impl Publisher {
         }
     }
 
-    /// Rule D2: the local record of the root exists before the root.
+    /// Rule DIR-2: the local record of the root exists before the root.
     ///
     /// `is_new_map`: the file map is another than that of the root before.
     pub(super) async fn write_local(&self, root: &Root, is_new_map: bool) -> Result<()> {
