@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pymysql
@@ -23,9 +24,14 @@ def newest_log(server) -> Path:
 
 
 def former_chunks(bucket: Path) -> list[Path]:
-    """The pieces of log of all epochs but the newest, without fences."""
+    """The pieces of log of all epochs but the newest, without fences. The server may be deleting them."""
     *former, _newest = sorted((bucket / "wal").iterdir())
-    return [path for epoch in former for path in epoch.iterdir() if path.stat().st_size != FENCE_BYTES]
+    found = []
+    for path in [path for epoch in former for path in epoch.iterdir()]:
+        with suppress(FileNotFoundError):
+            if path.stat().st_size != FENCE_BYTES:
+                found.append(path)
+    return found
 
 
 def flip(log: Path, middle: int) -> None:
