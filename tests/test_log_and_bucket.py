@@ -73,7 +73,9 @@ def test_no_synchronous_commit_is_lost_with_the_local_log(lab, damage, said):
         assert part in warned[0], warned[0]
     assert "replay ended early" not in server.log()
     if damage is flip:  # takes more than a minute, the grace time of the collector
-        server.run("INSERT INTO d.t VALUES (-1, '')", "DELETE FROM d.t WHERE id = -1")  # into a log of its own
+        server.run(
+            "INSERT INTO d.t VALUES (-1, '')", "DELETE FROM d.t WHERE id = -1"
+        )  # into a log of its own
         wait_until(lambda: not former_chunks(bucket), 180, "the log of the former server leaves the bucket")
     server.restart()
     assert server.value("SELECT COUNT(*) FROM d.t") == ROWS
