@@ -15,6 +15,7 @@ from harness.digest import database_digests
 from harness.objectstores import Versitygw
 from harness.process import wait_until
 from harness.server import Server, s3_options
+from harness.windows import only_in_test_bucket
 
 ROWS = 20_000
 # Ten seconds for a tomb, a minute of grace, and a search.
@@ -23,7 +24,7 @@ COLLECTED_WITHIN_S = 150
 MakeServer = Callable[[str], Server]
 
 
-@pytest.fixture(params=["file", "versitygw"])
+@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
 def make_server(lab, request) -> MakeServer:
     """Makes servers, not started, each with a database of its own name in one bucket."""
     if request.param == "file":
