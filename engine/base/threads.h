@@ -2,12 +2,16 @@
 #pragma once
 
 #include <exception>
+#include <future>
 #include <thread>
 #include <vector>
 
 #include "base/namespace.h"
 
 namespace atoll {
+
+// How std::async() runs work: without a thread for it, the thread that waits for the result does it.
+constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
 // Starts threads that run body(number) until *threads has `wanted`, and returns how many it has: fewer, also
 // none, when the process gets no more of them (a limit of tasks). The caller goes on with those, and joins

@@ -303,15 +303,15 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
   options.max_subcompactions = static_cast<uint32_t>(parts_.threads);
   auto *used = static_cast<FamilyImpl *>(family);
   ++used->compactions;
-  auto work = [db = base(family->side()), used, options, from = std::string(begin),
+  // Given back with the last copy of the work, also when that is never begun.
+  const std::shared_ptr<FamilyImpl> use(used, [](FamilyImpl *it) { --it->compactions; });
+  auto work = [db = base(family->side()), use, options, from = std::string(begin),
                to = std::string(end)](std::atomic<bool> *cancelled) mutable {
     options.canceled = cancelled;
     const rocksdb::Slice first(from);
     const rocksdb::Slice last(to);
-    const rocksdb::Status status = db->CompactRange(options, used->handle(), from.empty() ? nullptr : &first,
-                                                    to.empty() ? nullptr : &last);
-    --used->compactions;
-    return status;
+    return db->CompactRange(options, use->handle(), from.empty() ? nullptr : &first,
+                            to.empty() ? nullptr : &last);
   };
   return manual_compactions_.run(std::move(work));
 }

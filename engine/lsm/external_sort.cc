@@ -22,8 +22,6 @@ constexpr size_t kQueuedRunsMax = 2;
 // Files that are merged at once: each takes two buffers of 256 KiB and a file descriptor.
 constexpr size_t kMergedFilesMax = 64;
 constexpr uint64_t kRowsPerAbortCheck = 1024;
-// Without a thread the one that waits for the result does the work.
-constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
 using Cursors = std::vector<std::unique_ptr<RunCursor>>;
 

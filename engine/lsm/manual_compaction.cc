@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/interrupt.h"
+#include "base/threads.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {
@@ -16,13 +17,17 @@ Status ManualCompactions::run(Work work) {
   std::unique_lock lock(mutex_);
   forget_done();
   Job &job = jobs_.emplace_back();
-  job.thread = std::thread([this, &job, work = std::move(work)] {
+  const size_t started = start_threads(&job.thread, 1, [this, &job, work = std::move(work)](size_t) {
     rocksdb::Status status = work(&job.cancelled);
     const std::lock_guard guard(mutex_);
     job.status = std::move(status);
     job.done = true;
     changed_.notify_all();
   });
+  if (started == 0) {
+    jobs_.pop_back();
+    return Status(Code::kNoMemory, "the server process got no thread for the compaction");
+  }
   while (!changed_.wait_for(lock, kInterruptInterval, [&job] { return job.done; })) {
     if (!is_interrupted()) continue;
     job.cancelled = true;
@@ -34,7 +39,7 @@ Status ManualCompactions::run(Work work) {
 // A job that is done holds no lock any more, so that joining its thread waits for nothing.
 void ManualCompactions::forget_done() {
   jobs_.remove_if([](Job &job) {
-    if (job.done) job.thread.join();
+    if (job.done) job.thread.front().join();
     return job.done;
   });
 }

@@ -12,6 +12,7 @@
 #include <list>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/status.h"
 
@@ -25,7 +26,7 @@ class ManualCompactions {
   ~ManualCompactions() { stop(); }
 
   // Runs it to its end. When this thread is interrupted, the work is told so and goes on without it.
-  // Errors: kInterrupted; those of the work.
+  // Errors: kInterrupted; kNoMemory: there is no thread for it, and it was not begun; those of the work.
   Status run(Work work);
   // Ends what is still running. Blocks: until the bucket takes table files, unless it was said that none need
   // to wait (atoll_store_stop_waiting).
@@ -36,7 +37,7 @@ class ManualCompactions {
     std::atomic<bool> cancelled{false};
     bool done = false;
     rocksdb::Status status;
-    std::thread thread;
+    std::vector<std::thread> thread;  // one
   };
   void forget_done();
 

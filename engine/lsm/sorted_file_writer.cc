@@ -24,8 +24,6 @@ constexpr size_t kQueuedChunksMax = 16;
 constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
 // SstFileWriter::FileSize() is asked once per so many rows.
 constexpr uint64_t kRowsPerSizeCheck = 256;
-// Without a thread the one that waits for the result does the work.
-constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
 }  // namespace
 
