@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -47,6 +47,9 @@ mtr-asan: setup       ## the SQL tests with the plugin under address and undefin
 
 tsan: setup           ## the C++ and Rust unit tests and RocksDB under the thread sanitizer (slow)
 	@tools/tsan.sh
+
+rocksdb-profile: setup  ## counts the branches of RocksDB under sysbench again, for the compiler (after a new version or other flags)
+	@tools/rocksdb_profile.sh
 
 mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 WORKERS=4 KEEP_REFERENCE=yes
 	@$(PYTHON) tools/conformance/run.py $(if $(SUITES),--suites "$(SUITES)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(KEEP_REFERENCE),--keep-reference)

@@ -1,11 +1,11 @@
 #!/bin/bash
 # Builds Atoll: the Rust part with cargo, the plugin with CMake, then checks what was linked.
 #
-#   tools/build.sh [--asan|--tsan|--mutants] [--target TARGET]...
+#   tools/build.sh [--asan|--tsan|--mutants|--instrumented] [--target TARGET]...
 #
 # Result: build/ha_atoll.so, its debug information build/ha_atoll.so.debug, and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
 # test programs (--target) make sense; they get the RocksDB that is instrumented too. With --mutants the build/mutants/ha_atoll.so
-# of tools/cost_mutants.sh.
+# of tools/cost_mutants.sh. With --instrumented the build/instrumented/ha_atoll.so of tools/rocksdb_profile.sh.
 # --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
@@ -14,11 +14,13 @@ output=$build
 tree=$build/cmake
 sanitize=OFF
 mutants=OFF
+instrumented=OFF
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --asan) output=$build/asan tree=$build/cmake-asan sanitize=address ;;
     --mutants) output=$build/mutants tree=$build/cmake-mutants mutants=ON ;;
+    --instrumented) output=$build/instrumented tree=$build/cmake-instrumented instrumented=ON ;;
     --tsan) tree=$build/cmake-tsan sanitize=thread ;;
     --target) targets+=("$2"); shift ;;
     *) die "unknown option $1" "see the head of $0" ;;
@@ -47,10 +49,12 @@ build_rust() {
 configure() {
   local rocksdb=$ROCKSDB_DIR
   [ "$sanitize" != thread ] || rocksdb=$ATOLL_CACHE/$ROCKSDB_TSAN_NAME
+  [ "$instrumented" != ON ] || rocksdb=$ATOLL_CACHE/$ROCKSDB_INSTRUMENTED_NAME
   cmake -S "$ATOLL_ROOT" -B "$tree" -G "Unix Makefiles" \
     -DATOLL_MARIADB_DIR="$MARIADB_DIR" -DATOLL_SERVICES_DIR="$MARIADB_LIBRARIES" -DATOLL_ROCKSDB_DIR="$rocksdb" \
     -DATOLL_OBJSTORE_LIB="$CARGO_TARGET_DIR/release/libatoll_objstore.a" \
-    -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" -DATOLL_MUTANTS="$mutants" >"$tree.log" 2>&1 || {
+    -DATOLL_OUTPUT_DIR="$output" -DATOLL_SANITIZE="$sanitize" -DATOLL_MUTANTS="$mutants" \
+    -DATOLL_INSTRUMENTED="$instrumented" >"$tree.log" 2>&1 || {
     cat "$tree.log" >&2
     die "cmake could not configure the build"
   }

@@ -65,8 +65,8 @@ struct ha_atoll::Probe {
   uint64_t entries = 0;
   bool ended = false;  // the range has no more of them
   std::string first, last;
-  std::vector<std::pair<std::string, std::string>> seen;  // as many of them as may be remembered
-  size_t seen_bytes = 0;                                  // of all entries
+  txn::EntryList seen;    // as many of them as may be remembered
+  size_t seen_bytes = 0;  // of all entries
 
   // Entries for each step of the scale; 0: they are too close to tell.
   double density(const KeyScale &scale) const {
@@ -91,7 +91,7 @@ void ha_atoll::count_entries(uint64_t entries_max, Probe *found) {
     found->seen_bytes += key.size() + value.size();
     if (found->entries < txn::Cursor::kRememberedEntriesMax &&
         found->seen_bytes <= txn::Cursor::kRememberedBytesMax)
-      found->seen.emplace_back(key.ToString(), value.ToString());
+      found->seen.append(key, value);
     if (++found->entries < entries_max) continue;
     found->last.assign(key.data(), key.size());
     break;

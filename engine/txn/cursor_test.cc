@@ -51,12 +51,19 @@ class CursorTest : public ::testing::Test {
     return keys;
   }
 
+  static RememberedRange range_of(const std::map<std::string, std::string> &entries,
+                                  const std::string &upper) {
+    RememberedRange range{upper, {}};
+    for (const auto &[key, value] : entries) range.entries.append(key, value);
+    return range;
+  }
+
   // As an estimate does: the first entries of the range, `entries_max` at most.
   static void remember_some(Cursor *cursor, const std::string &lower, const std::string &upper,
                             size_t entries_max) {
     RememberedRange start{upper, {}};
     for (cursor->Seek(lower); cursor->Valid(); cursor->Next()) {
-      start.entries.emplace_back(cursor->key().ToString(), cursor->value().ToString());
+      start.entries.append(cursor->key(), cursor->value());
       if (start.entries.size() == entries_max) return cursor->remember_start(lower, std::move(start));
     }
   }
@@ -115,8 +122,8 @@ TEST_F(CursorTest, ARememberedRangeIsReadWithoutASearch) {
   commit({{"b", "1"}, {"c", "2"}, {"d", "3"}});
   const auto reader = manager->begin(nullptr);
   const auto cursor = open(reader.get());
-  cursor->remember("b", {"d", {{"b", "1"}, {"c", "2"}}});
-  cursor->remember("x", {"y", {}});
+  cursor->remember("b", range_of({{"b", "1"}, {"c", "2"}}, "d"));
+  cursor->remember("x", range_of({}, "y"));
   cursor->set_bounds("b", "d");
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bc");
   EXPECT_EQ(keys_forward(cursor.get(), "bb"), "c");
@@ -141,7 +148,7 @@ TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
     cursor->set_bounds("b", "f");
     cursor->Seek("b");
     cursor->Next();
-    cursor->remember_start("b", {"f", {{"b", "1"}, {"c", "2"}}});
+    cursor->remember_start("b", range_of({{"b", "1"}, {"c", "2"}}, "f"));
     work.clear();
   };
   remember();
@@ -177,7 +184,7 @@ TEST_F(CursorTest, RefreshShowsWhatIsCommittedByNowAndForgetsRanges) {
   commit({{"b", "1"}});
   const auto reader = manager->begin(nullptr);
   const auto cursor = open(reader.get());
-  cursor->remember("a", {"z", {{"b", "1"}}});
+  cursor->remember("a", range_of({{"b", "1"}}, "z"));
   commit({{"c", "2"}});
   ASSERT_TRUE(cursor->refresh());
   cursor->set_bounds("a", "z");

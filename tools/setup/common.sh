@@ -111,6 +111,7 @@ mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$1"; }
 mariadb_server_dir() { printf '%s/mariadb-server-%s' "$ATOLL_CACHE" "$1"; }
 ROCKSDB_NAME=rocksdb-$ROCKSDB_VERSION-r$ROCKSDB_RECIPE-$ARCH
 ROCKSDB_TSAN_NAME=$ROCKSDB_NAME-tsan
+ROCKSDB_INSTRUMENTED_NAME=$ROCKSDB_NAME-instrumented
 RUST_TSAN_NAME=rust-tsan-r$RUST_TSAN_RECIPE-$ARCH
 MINIO_NAME=minio-$MINIO_VERSION
 VERSITYGW_NAME=versitygw-$VERSITYGW_VERSION

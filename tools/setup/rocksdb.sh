@@ -6,20 +6,34 @@
 # classes and the server's. No perf context: reading its level is a call of __tls_get_addr in a plugin, several times for
 # each row (up to 13 % of a scan); engine/base/work.h counts what a statement does instead. No io_uring, no jemalloc: the plugin must not need what a plain Debian server lacks.
 # Jumbo sources (12 files each) cut the compile time to less than half.
+# The compiler knows from rocksdb-profile.tar.xz which branches everyday SQL takes: tools/rocksdb_profile.sh makes that
+# file and says what it gives. Another compiler than Debian 12's ignores it.
 #
-#   tools/setup/rocksdb.sh [--tsan]      --tsan: instrumented for ThreadSanitizer, for tools/tsan.sh
+#   tools/setup/rocksdb.sh [--tsan|--instrumented]
+#       --tsan: for ThreadSanitizer, see tools/tsan.sh     --instrumented: counts its branches, for tools/rocksdb_profile.sh
 #
-# Result: $ATOLL_CACHE/rocksdb-<version>-...[-tsan]/{librocksdb.a,include}
+# Result: $ATOLL_CACHE/rocksdb-<version>-...[-tsan|-instrumented]/{librocksdb.a,include}
 . "$(dirname "$0")/common.sh"
 
 name=$ROCKSDB_NAME
 optimisation="-O2 -DNDEBUG"
-instrumentation=
-if [ "${1:-}" = --tsan ]; then
-  name=$ROCKSDB_TSAN_NAME
-  optimisation="-O1 -DNDEBUG"
-  instrumentation="-fsanitize=thread -Wno-tsan"
-fi
+variant=${1:-}
+case $variant in
+  "") ;;
+  --tsan) name=$ROCKSDB_TSAN_NAME optimisation="-O1 -DNDEBUG" ;;
+  --instrumented) name=$ROCKSDB_INSTRUMENTED_NAME ;;
+  *) die "unknown option $variant" "see the head of $0" ;;
+esac
+
+# The compiler's options for the variant. Profiles are found by the object's path below WORK/build.
+instrumentation() {  # instrumentation WORK
+  case $variant in
+    --tsan) printf '%s' "-fsanitize=thread -Wno-tsan" ;;
+    --instrumented) printf '%s' "-fprofile-generate=/rocksdb-profile -fprofile-update=prefer-atomic -fprofile-prefix-path=$1/build" ;;
+    *) printf '%s' "-fprofile-use=$1/rocksdb-profile -fprofile-prefix-path=$1/build -fprofile-partial-training \
+-Wno-missing-profile -Wno-coverage-mismatch" ;;
+  esac
+}
 
 portable_level() { if [ "$ARCH" = x86_64 ]; then printf x86-64-v2; else printf 1; fi; }
 
@@ -35,10 +49,11 @@ fetch_crate() {  # fetch_crate LOG: prints the folder of the unpacked crate
 build_rocksdb() {  # build_rocksdb WORK OUT LOG
   local work=$1 out=$2 log=$3 crate
   crate=$(fetch_crate "$log")
+  tar -C "$work" -xJf "$SETUP_DIR/rocksdb-profile.tar.xz"
   [ -f "$crate/rocksdb/include/rocksdb/version.h" ] || die "the crate in $crate holds no RocksDB source"
   run_logged "$log" cmake -S "$crate/rocksdb" -B "$work/build" -G "Unix Makefiles" \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="$optimisation" \
-    -DCMAKE_CXX_FLAGS="-fPIC -fvisibility=hidden -fvisibility-inlines-hidden -g1 -DNPERF_CONTEXT $instrumentation" \
+    -DCMAKE_CXX_FLAGS="-fPIC -fvisibility=hidden -fvisibility-inlines-hidden -g1 -DNPERF_CONTEXT $(instrumentation "$work")" \
     -DUSE_RTTI=ON -DPORTABLE="$(portable_level)" -DFAIL_ON_WARNINGS=OFF \
     -DWITH_ZSTD=ON -DWITH_LZ4=ON -DWITH_ZLIB=ON -DWITH_SNAPPY=OFF -DWITH_BZ2=OFF \
     -DWITH_LIBURING=OFF -DWITH_JEMALLOC=OFF -DWITH_GFLAGS=OFF -DWITH_NUMA=OFF \
