@@ -99,7 +99,7 @@ Status ParallelScan::scan_piece(size_t thread, size_t index) {
     if (!status.ok()) break;
     if (row_passes && !request_.take) collect(index, key, row, &chunk);
   }
-  if (!chunk->entries.empty()) hand_over(index, std::move(chunk));
+  if (!chunk->empty()) hand_over(index, std::move(chunk));
   return status.ok() ? lsm::from_rocksdb(it->status()) : status;
 }
 
@@ -128,11 +128,8 @@ Status ParallelScan::passes(std::string_view key, std::string_view stored, bool 
 void ParallelScan::collect(size_t index, std::string_view key, std::string_view row,
                            std::unique_ptr<Chunk> *chunk) {
   Chunk &filling = **chunk;
-  filling.bytes.append(key);
-  const auto key_end = static_cast<uint32_t>(filling.bytes.size());
-  filling.bytes.append(row);
-  filling.entries.push_back({key_end, static_cast<uint32_t>(filling.bytes.size())});
-  if (filling.bytes.size() < kChunkBytes) return;
+  filling.append(key, row);
+  if (filling.bytes() < kChunkBytes) return;
   hand_over(index, std::move(*chunk));
   *chunk = std::make_unique<Chunk>();
 }
@@ -142,7 +139,7 @@ void ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
   std::unique_lock<std::mutex> guard(mutex_);
   producers_.wait(guard, [&] { return stop_ || piece.queued_bytes < kPieceBytesMax; });
   if (stop_) return;
-  piece.queued_bytes += chunk->bytes.size();
+  piece.queued_bytes += chunk->bytes();
   piece.chunks.push_back(std::move(chunk));
   if (index == current_piece_) consumer_.notify_one();
 }
@@ -158,7 +155,7 @@ Status ParallelScan::wait(bool *end) {
 Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *end, bool *waiting) {
   *end = false;
   *waiting = false;
-  while (!chunk_ || chunk_entry_ >= chunk_->entries.size()) {
+  while (!chunk_ || chunk_entry_ >= chunk_->size()) {
     std::unique_lock<std::mutex> guard(mutex_);
     Piece &piece = pieces_[current_piece_];
     const bool ready =
@@ -170,7 +167,7 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
     if (!piece.chunks.empty()) {
       chunk_ = std::move(piece.chunks.front());
       piece.chunks.pop_front();
-      piece.queued_bytes -= chunk_->bytes.size();
+      piece.queued_bytes -= chunk_->bytes();
       chunk_entry_ = 0;
       producers_.notify_all();
       continue;
@@ -182,10 +179,8 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
       return Status::Ok();
     }
   }
-  const uint32_t begin = chunk_entry_ == 0 ? 0 : chunk_->entries[chunk_entry_ - 1].row_end;
-  const Chunk::Entry &entry = chunk_->entries[chunk_entry_++];
-  *key = std::string_view(chunk_->bytes).substr(begin, entry.key_end - begin);
-  *row = std::string_view(chunk_->bytes).substr(entry.key_end, entry.row_end - entry.key_end);
+  *key = chunk_->key(chunk_entry_);
+  *row = chunk_->value(chunk_entry_++);
   return Status::Ok();
 }
 

@@ -22,6 +22,7 @@
 #include "codec/predicate.h"
 #include "codec/row_codec.h"
 #include "lsm/database.h"
+#include "txn/entry_list.h"
 
 namespace atoll::handler {
 
@@ -62,13 +63,7 @@ class ParallelScan {
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
 
  private:
-  struct Chunk {
-    std::string bytes;
-    struct Entry {
-      uint32_t key_end, row_end;
-    };
-    std::vector<Entry> entries;
-  };
+  using Chunk = txn::EntryList;  // rows with their keys
   struct Piece {
     Piece() = default;
     Piece(const Piece &) = delete;

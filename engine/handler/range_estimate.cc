@@ -10,6 +10,7 @@
 
 #include <sql_class.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/bytes.h"
@@ -86,14 +87,18 @@ ha_atoll::Probe ha_atoll::probe(std::string_view from, uint64_t entries_max) {
 void ha_atoll::count_entries(uint64_t entries_max, Probe *found) {
   const uint64_t before = found->entries;
   for (; cursor_->Valid(); cursor_->Next()) {
-    const rocksdb::Slice key = cursor_->key(), value = cursor_->value();
-    if (found->entries == 0) found->first.assign(key.data(), key.size());
+    const std::string_view key = cursor_->key().ToStringView(), value = cursor_->value().ToStringView();
+    if (found->entries == 0) {
+      found->first = key;
+      found->seen.reserve(kProbeEntries, std::min(kProbeEntries * (key.size() + value.size()),
+                                                  txn::Cursor::kRememberedBytesMax));
+    }
     found->seen_bytes += key.size() + value.size();
     if (found->entries < txn::Cursor::kRememberedEntriesMax &&
         found->seen_bytes <= txn::Cursor::kRememberedBytesMax)
       found->seen.append(key, value);
     if (++found->entries < entries_max) continue;
-    found->last.assign(key.data(), key.size());
+    found->last = key;
     break;
   }
   atoll::count_work(atoll::WorkKind::kEstimateSteps, found->entries - before);

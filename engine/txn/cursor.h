@@ -19,6 +19,7 @@
 
 #include "base/mutant.h"
 #include "base/work.h"
+#include "txn/entry_list.h"
 
 namespace atoll::txn {
 
@@ -33,35 +34,6 @@ struct CursorBounds {
     lower_slice = lower;
     upper_slice = upper;
   }
-};
-
-// Copies of entries, in the order of the index and in one piece of memory: an estimate makes one for each
-// range of a statement, and two strings for each entry cost more than the entry's reading.
-class EntryList {
- public:
-  size_t size() const { return places_.size(); }
-  rocksdb::Slice key(size_t i) const { return {bytes_.data() + places_[i].start, places_[i].key_bytes}; }
-  rocksdb::Slice value(size_t i) const {
-    return {bytes_.data() + places_[i].start + places_[i].key_bytes, places_[i].value_bytes};
-  }
-  // Invalidates the slices handed out before. Requires: the bytes of all entries fit into 32 bits.
-  void append(const rocksdb::Slice &key, const rocksdb::Slice &value) {
-    if (places_.empty()) {
-      places_.reserve(kEntriesExpected);
-      bytes_.reserve(kEntriesExpected * (key.size() + value.size()));
-    }
-    places_.push_back({static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(key.size()),
-                       static_cast<uint32_t>(value.size())});
-    bytes_.append(key.data(), key.size()).append(value.data(), value.size());
-  }
-
- private:
-  static constexpr size_t kEntriesExpected = 8;
-  struct Place {
-    uint32_t start, key_bytes, value_bytes;
-  };
-  std::vector<Place> places_;
-  std::string bytes_;
 };
 
 // All entries of a range that ends before `upper`, or the first ones, in order.
@@ -126,10 +98,10 @@ class Cursor final : public rocksdb::Iterator {
     return range_ == nullptr ? entries_->Valid() : place_ < range_->entries.size();
   }
   rocksdb::Slice key() const override {
-    return range_ == nullptr ? entries_->key() : range_->entries.key(place_);
+    return range_ == nullptr ? entries_->key() : rocksdb::Slice(range_->entries.key(place_));
   }
   rocksdb::Slice value() const override {
-    return range_ == nullptr ? entries_->value() : range_->entries.value(place_);
+    return range_ == nullptr ? entries_->value() : rocksdb::Slice(range_->entries.value(place_));
   }
   rocksdb::Status status() const override {
     return range_ == nullptr ? entries_->status() : rocksdb::Status::OK();

@@ -63,7 +63,7 @@ class CursorTest : public ::testing::Test {
                             size_t entries_max) {
     RememberedRange start{upper, {}};
     for (cursor->Seek(lower); cursor->Valid(); cursor->Next()) {
-      start.entries.append(cursor->key(), cursor->value());
+      start.entries.append(cursor->key().ToStringView(), cursor->value().ToStringView());
       if (start.entries.size() == entries_max) return cursor->remember_start(lower, std::move(start));
     }
   }

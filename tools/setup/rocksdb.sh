@@ -7,7 +7,7 @@
 # each row (up to 13 % of a scan); engine/base/work.h counts what a statement does instead. No io_uring, no jemalloc: the plugin must not need what a plain Debian server lacks.
 # Jumbo sources (12 files each) cut the compile time to less than half.
 # The compiler knows from rocksdb-profile.tar.xz which branches everyday SQL takes: tools/rocksdb_profile.sh makes that
-# file and says what it gives. Another compiler than Debian 12's ignores it.
+# file, and docs/costs.md says what it gives. Another compiler than Debian 12's ignores it.
 #
 #   tools/setup/rocksdb.sh [--tsan|--instrumented]
 #       --tsan: for ThreadSanitizer, see tools/tsan.sh     --instrumented: counts its branches, for tools/rocksdb_profile.sh
@@ -25,13 +25,13 @@ case $variant in
   *) die "unknown option $variant" "see the head of $0" ;;
 esac
 
-# The compiler's options for the variant. Profiles are found by the object's path below WORK/build.
+# Prints the compiler's options for the variant. Profiles are found by the object's path below WORK/build.
 instrumentation() {  # instrumentation WORK
+  local named="-fprofile-prefix-path=$1/build"
   case $variant in
     --tsan) printf '%s' "-fsanitize=thread -Wno-tsan" ;;
-    --instrumented) printf '%s' "-fprofile-generate=/rocksdb-profile -fprofile-update=prefer-atomic -fprofile-prefix-path=$1/build" ;;
-    *) printf '%s' "-fprofile-use=$1/rocksdb-profile -fprofile-prefix-path=$1/build -fprofile-partial-training \
--Wno-missing-profile -Wno-coverage-mismatch" ;;
+    --instrumented) printf '%s' "-fprofile-generate=/rocksdb-profile -fprofile-update=prefer-atomic $named" ;;
+    *) printf '%s' "-fprofile-use=$1/rocksdb-profile -fprofile-partial-training -Wno-missing-profile -Wno-coverage-mismatch $named" ;;
   esac
 }
 
@@ -49,7 +49,7 @@ fetch_crate() {  # fetch_crate LOG: prints the folder of the unpacked crate
 build_rocksdb() {  # build_rocksdb WORK OUT LOG
   local work=$1 out=$2 log=$3 crate
   crate=$(fetch_crate "$log")
-  tar -C "$work" -xJf "$SETUP_DIR/rocksdb-profile.tar.xz"
+  [ -n "$variant" ] || tar -C "$work" -xJf "$SETUP_DIR/rocksdb-profile.tar.xz"
   [ -f "$crate/rocksdb/include/rocksdb/version.h" ] || die "the crate in $crate holds no RocksDB source"
   run_logged "$log" cmake -S "$crate/rocksdb" -B "$work/build" -G "Unix Makefiles" \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="$optimisation" \

@@ -1,0 +1,46 @@
+// Copies of entries in one piece of memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/namespace.h"
+
+namespace atoll::txn {
+
+// Entries in the order in which they were appended. Two strings for each would cost more than its reading.
+class EntryList {
+ public:
+  bool empty() const { return places_.empty(); }
+  size_t size() const { return places_.size(); }  // entries
+  size_t bytes() const { return bytes_.size(); }  // of all keys and values
+  std::string_view key(size_t i) const { return part(start(i), places_[i].key_end); }
+  std::string_view value(size_t i) const { return part(places_[i].key_end, places_[i].value_end); }
+
+  // Memory for that much.
+  void reserve(size_t entries, size_t bytes) {
+    places_.reserve(entries);
+    bytes_.reserve(bytes);
+  }
+  // Invalidates the views handed out before. Requires: bytes() stays below 4 GiB.
+  void append(std::string_view key, std::string_view value) {
+    bytes_.append(key);
+    const auto key_end = static_cast<uint32_t>(bytes_.size());
+    bytes_.append(value);
+    places_.push_back({key_end, static_cast<uint32_t>(bytes_.size())});
+  }
+
+ private:
+  struct Place {
+    uint32_t key_end, value_end;
+  };
+  size_t start(size_t i) const { return i == 0 ? 0 : places_[i - 1].value_end; }
+  std::string_view part(size_t begin, size_t end) const { return {bytes_.data() + begin, end - begin}; }
+
+  std::vector<Place> places_;
+  std::string bytes_;
+};
+
+}  // namespace atoll::txn
