@@ -12,7 +12,6 @@ plugin of the engine under test is loaded. Extra options of one benchmark go to 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -25,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from harness import disk, paths
+from harness.memory_group import MemoryGroup
 from harness.objectstores import Minio
 from harness.process import discard, scratch_directory
 from harness.proxy import Fault, FaultProxy
@@ -176,38 +176,6 @@ def chosen_setups(names: str | None, default: tuple[str, ...]) -> list[str]:
     if not chosen:
         raise SystemExit("none of the setups can run here")
     return chosen
-
-
-class MemoryGroup:
-    """A memory cgroup (version 2 or 1) that a server is started in. Its page cache counts; it has no swap.
-
-    Errors: RuntimeError where none can be made.
-    """
-
-    def __init__(self, name: str, limit_bytes: int):
-        candidates = (
-            (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
-            (Path("/sys/fs/cgroup"), "memory.max"),
-        )
-        for root, limit in candidates:
-            if not (root / "cgroup.procs").exists():
-                continue
-            self.directory = root / f"atoll-bench-{os.getpid()}-{name}"
-            with contextlib.suppress(OSError):
-                self.directory.mkdir(exist_ok=True)
-                (self.directory / limit).write_text(str(limit_bytes))
-                return
-            with contextlib.suppress(OSError):
-                self.directory.rmdir()
-        raise RuntimeError("no memory cgroup can be made here")
-
-    def run_by(self) -> tuple[str, ...]:
-        """Returns the command that enters the group and then executes its arguments, with the same process id."""
-        return ("/bin/sh", "-c", f'echo $$ > "{self.directory}/cgroup.procs" && exec "$@"', "sh")
-
-    def remove(self) -> None:
-        with contextlib.suppress(OSError):
-            self.directory.rmdir()
 
 
 @dataclass

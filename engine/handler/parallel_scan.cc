@@ -134,12 +134,19 @@ void ParallelScan::collect(size_t index, std::string_view key, std::string_view 
   *chunk = std::make_unique<Chunk>();
 }
 
+bool ParallelScan::may_queue(size_t index) const {
+  const bool is_next = index == current_piece_;
+  return pieces_[index].queued_bytes < kPieceBytesMax && (is_next || queued_bytes_ < kQueuedBytesMax);
+}
+
 void ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
   Piece &piece = pieces_[index];
   std::unique_lock<std::mutex> guard(mutex_);
-  producers_.wait(guard, [&] { return stop_ || piece.queued_bytes < kPieceBytesMax; });
+  producers_.wait(guard, [&] { return stop_ || may_queue(index); });
   if (stop_) return;
   piece.queued_bytes += chunk->bytes();
+  queued_bytes_ += chunk->bytes();
+  queued_bytes_most_ = std::max(queued_bytes_most_, queued_bytes_);
   piece.chunks.push_back(std::move(chunk));
   if (index == current_piece_) consumer_.notify_one();
 }
@@ -168,6 +175,7 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
       chunk_ = std::move(piece.chunks.front());
       piece.chunks.pop_front();
       piece.queued_bytes -= chunk_->bytes();
+      queued_bytes_ -= chunk_->bytes();
       chunk_entry_ = 0;
       producers_.notify_all();
       continue;
@@ -178,6 +186,7 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
       *end = true;
       return Status::Ok();
     }
+    producers_.notify_all();  // the thread of the piece that is current now may wait for others
   }
   *key = chunk_->key(chunk_entry_);
   *row = chunk_->value(chunk_entry_++);

@@ -2,8 +2,9 @@
 // packed row against the predicate. The rows that pass are handed over to the caller in key order, or each
 // thread makes of them itself what the caller wants (Request::take).
 //
-// Memory is bounded: a piece that is not yet being consumed stops after kPieceBytesMax of passing rows.
-// Only for reads at a snapshot by a transaction without own writes.
+// Memory is bounded: a thread stops when kPieceBytesMax of passing rows of its piece wait for the caller, or
+// when kQueuedBytesMax of all pieces do and the caller does not need this piece next. Only for reads at a
+// snapshot by a transaction without own writes.
 #pragma once
 
 #include <atomic>
@@ -62,6 +63,11 @@ class ParallelScan {
   // that the caller can look for KILL.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
 
+  // The most bytes of rows that have waited for the caller. Call after the end.
+  size_t queued_bytes_most() const { return queued_bytes_most_; }
+  static constexpr size_t kPieceBytesMax = 8 << 20;
+  static constexpr size_t kQueuedBytesMax = 16 << 20;
+
  private:
   using Chunk = txn::EntryList;  // rows with their keys
   struct Piece {
@@ -80,11 +86,11 @@ class ParallelScan {
   Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;
   void collect(size_t index, std::string_view key, std::string_view row, std::unique_ptr<Chunk> *chunk);
+  bool may_queue(size_t index) const;                          // Requires: mutex_
   void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // returns at once if it is to stop
   void finish_piece(size_t index, const Status &status);
 
   static constexpr size_t kChunkBytes = 64 << 10;
-  static constexpr size_t kPieceBytesMax = 8 << 20;
 
   Request request_;
   std::deque<Piece> pieces_;
@@ -92,6 +98,7 @@ class ParallelScan {
   std::condition_variable consumer_, producers_;
   size_t next_piece_ = 0;     // to be taken by a thread
   size_t current_piece_ = 0;  // being consumed
+  size_t queued_bytes_ = 0, queued_bytes_most_ = 0;
   size_t threads_running_ = 0;
   Status failure_;  // of the first `take` or reader that failed
   std::atomic<bool> stop_{false};

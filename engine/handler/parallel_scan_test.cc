@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <random>
@@ -133,6 +134,25 @@ TEST_F(ParallelScanTest, returns_only_rows_that_pass) {
     for (uint32_t i = 8; i < rows_; i += 97) expected.push_back(key_of(i));
     ASSERT_EQ(keys_of(&scan), expected);
   }
+}
+
+TEST_F(ParallelScanTest, rows_that_wait_are_bounded_however_many_pieces_are_finished) {
+  // 60 pieces of 1 MiB: each alone is below what a piece may hold back.
+  constexpr uint32_t kRows = 60 * 16, kRowsOfPiece = 16;
+  ASSERT_TRUE(db_->DeleteRange(rocksdb::WriteOptions(), "k", "l").ok());
+  for (uint32_t i = 0; i < kRows; i++)
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), key_of(i), std::string(64 << 10, 'x')).ok());
+  ParallelScan::Request asked = request();
+  asked.threads = 4;
+  asked.splits.clear();
+  for (uint32_t i = kRowsOfPiece; i < kRows; i += kRowsOfPiece) asked.splits.push_back(key_of(i));
+  ParallelScan scan(std::move(asked));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the threads get as far ahead as they may
+  const std::vector<std::string> keys = keys_of(&scan);
+  ASSERT_EQ(keys.size(), kRows);
+  for (uint32_t i = 0; i < kRows; i++) ASSERT_EQ(keys[i], key_of(i));
+  const size_t current = ParallelScan::kPieceBytesMax, slack = size_t{4} << 20;
+  EXPECT_LE(scan.queued_bytes_most(), ParallelScan::kQueuedBytesMax + current + slack);
 }
 
 TEST_F(ParallelScanTest, reads_at_the_snapshot) {

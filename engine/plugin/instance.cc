@@ -21,6 +21,7 @@
 #include <sys/statvfs.h>
 
 #include "base/interrupt.h"
+#include "base/memory_limit.h"
 #include "bridge/result.h"
 #include "handler/coordinator_log.h"
 #include "handler/handlerton.h"
@@ -134,11 +135,7 @@ Status open_store(const Settings &settings, atoll_store **out) {
 
 // A transaction keeps its writes in memory until it commits. A quarter of the memory, at least 1 GiB: enough
 // for ten million small rows, and a clear error before the server is killed for lack of memory.
-uint64_t transaction_bytes_max() {
-  const auto memory =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return std::max<uint64_t>(memory / 4, 1ull << 30);
-}
+uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
 
 Status open_database(const Settings &settings, Instance *instance) {
   lsm::DatabaseOptions options;

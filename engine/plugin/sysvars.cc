@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "base/memory_limit.h"
 #include "plugin/instance.h"
 #include "plugin/sysvars.h"
 
@@ -40,20 +41,14 @@ char take_over_value, read_only_value;
 // Set once by take_settings(): what `auto` stands for.
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
 
-unsigned long long physical_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_size <= 0) return kGiB;  // unknown
-  return static_cast<unsigned long long>(pages) * static_cast<unsigned long long>(page_size);
-}
-
 // A quarter of the memory, 128 MiB to 1 GiB: a server has other caches too.
 unsigned long long default_block_cache_size() {
-  return std::clamp(physical_memory() / 4 / kMiB * kMiB, 128 * kMiB, kGiB);
+  return std::clamp<unsigned long long>(memory_limit_bytes() / 4 / kMiB * kMiB, 128 * kMiB, kGiB);
 }
 
 // Larger transactions go to local disk and commit by ingestion, which is for the few that need it.
 unsigned long long default_transaction_memory() {
-  return std::clamp(physical_memory() / 16 / kMiB * kMiB, 64 * kMiB, kGiB);
+  return std::clamp<unsigned long long>(memory_limit_bytes() / 16 / kMiB * kMiB, 64 * kMiB, kGiB);
 }
 
 // All cores up to 8: beyond, one scan would take the server from everybody else.
@@ -328,8 +323,11 @@ uint64_t backlog_bytes_max() { return backlog_max_value; }
 uint64_t block_cache_bytes() { return block_cache_size_value; }
 uint64_t transaction_memory_bytes() { return transaction_memory_value; }
 uint64_t sort_memory_bytes() {
-  // Less makes many files; more than this saves nothing that was measured.
-  return std::clamp<uint64_t>(transaction_memory_value, 16 * kMiB, 128 * kMiB);
+  // Less makes many files; more than this saves nothing that was measured. Tables that have grown are sorted
+  // without anybody asking for it, beside all other memory, so a small server gets less than its transactions
+  // may have.
+  const uint64_t bytes_max = std::min<uint64_t>(transaction_memory_value, memory_limit_bytes() / 32);
+  return std::clamp<uint64_t>(bytes_max, 16 * kMiB, 128 * kMiB);
 }
 uint64_t shared_table_bytes_max() { return shared_table_max_value; }
 uint8_t durability() { return static_cast<uint8_t>(durability_value); }

@@ -129,7 +129,7 @@ fn check_all(text: &str, written: Written) {
     check_labelled(&check, &root);
     let chunks = vec![wal.encode(&NONCE).into()];
     let merged = MergedChunks { epoch: 3, first: 40, chunks };
-    let encoded = MergedChunks::encode(3, 40, &merged.chunks, &NONCE);
+    let encoded = MergedChunks::encode(3, 40, merged.chunks.clone(), &NONCE);
     check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
 }
 

@@ -131,7 +131,7 @@ fn chunks(bytes: &[u8]) {
 fn merged(bytes: &[u8]) {
     let decode = |bytes: &[u8]| MergedChunks::decode(&Bytes::copy_from_slice(bytes));
     round_trip(bytes, decode, |merged| {
-        MergedChunks::encode(merged.epoch, merged.first, &merged.chunks, &NONCE)
+        MergedChunks::encode(merged.epoch, merged.first, merged.chunks.clone(), &NONCE)
     });
 }
 
@@ -308,7 +308,7 @@ fn chunk_seeds() -> Vec<Vec<u8>> {
 
 fn merged_seeds() -> Vec<Vec<u8>> {
     let object = Bytes::from(chunk().encode(&NONCE));
-    vec![MergedChunks::encode(3, 1, &[object.clone(), object], &NONCE)]
+    vec![MergedChunks::encode(3, 1, vec![object.clone(), object], &NONCE)]
 }
 
 fn manifest_seeds() -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 //!
 //! One task per database, one merge at a time, and nothing to do while no chunk arrives. The objects are read back from the
 //! bucket: what takes their place holds what a restore would have read, checked on the way. A merge holds its object in
-//! memory twice, at most 128 MiB for a moment.
+//! memory, and each chunk only until it has been copied into the object: 32 MiB for chunks, 64 MiB for merged objects.
 //!
 //! MERGE-1: a merged object counts only through a root that names it (the publisher is woken for that), and what went
 //!          into it is deleted only behind that root (gc/). So a merge that is late, repeated or never named harms
@@ -60,7 +60,7 @@ async fn carry_out(shared: &Arc<Shared>, merge: &Merge) -> Result<()> {
     shared.lock().wal.runs.begin(merge);
     let nonce = random_nonce()?;
     let (epoch, first) = (shared.epoch, merge.first);
-    let bytes = blocking(move || Ok(MergedChunks::encode(epoch, first, &chunks, &nonce))).await?;
+    let bytes = blocking(move || Ok(MergedChunks::encode(epoch, first, chunks, &nonce))).await?;
     let (key, bytes) = (names::merged_chunks(epoch, first, merge.end), Bytes::from(bytes));
     let report = |error: &StoreError| shared.report("merging chunks of the WAL in the bucket", error);
     match settle(&shared.slots(), &key, &bytes, &nonce, report).await? {

@@ -129,7 +129,7 @@ fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
         first: random.next(),
         chunks: (0..random.below(4)).map(|_| payload(random).into()).collect(),
     };
-    let merged_bytes = MergedChunks::encode(merged.epoch, merged.first, &merged.chunks, &NONCE);
+    let merged_bytes = MergedChunks::encode(merged.epoch, merged.first, merged.chunks.clone(), &NONCE);
     assert_eq!(MergedChunks::decode(&merged_bytes.clone().into()), Ok(merged));
     let alive =
         Alive { epoch: 3, server_id: text(random), counter: random.next(), closed: random.below(2) == 1 };

@@ -72,7 +72,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 /// number grows slower than it is merged.
 fn in_flight_max(shared: &Shared) -> usize {
     let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
-    let is_behind = shared.state.lock().wal.runs.loose_chunks() > 2 * merge.merge_chunks;
+    let is_behind = shared.state.lock().wal.runs.objects() > merge.objects_max + *chunks_in_flight;
     if is_behind { 1 } else { *chunks_in_flight }
 }
 

@@ -25,13 +25,14 @@ pub(crate) struct MergedChunks {
 }
 
 impl MergedChunks {
-    /// The object of the chunk objects `chunks`, of which the first has number `first`.
-    pub(crate) fn encode(epoch: u64, first: u64, chunks: &[Bytes], nonce: &Nonce) -> Vec<u8> {
+    /// The object of the chunk objects `chunks`, of which the first has number `first`. Each is given back as soon as it is
+    /// in the object, so that both together take hardly more memory than one of them.
+    pub(crate) fn encode(epoch: u64, first: u64, chunks: Vec<Bytes>, nonce: &Nonce) -> Vec<u8> {
         let body_bytes = chunks.iter().map(|chunk| chunk.len() + 4).sum::<usize>() + 24;
         let mut frame = FrameWriter::new(KIND_MERGED_CHUNKS, nonce, body_bytes);
         frame.u64(epoch).u64(first).u32(chunks.len() as u32);
         for chunk in chunks {
-            frame.bytes(chunk);
+            frame.bytes(&chunk);
         }
         frame.finish()
     }

@@ -5,9 +5,13 @@
 //! RUN-1: runs are in ascending order and do not overlap; a new one holds whole runs and chunks that follow each other.
 //! RUN-2: a new run is planned only when a published root names all others: an object is superfluous when a root names
 //!        a run in its place, never before.
-//! RUN-3: of chunks that have arrived, at most `merge_chunks` stay loose; of runs, at most `runs_max` stay while any
-//!        two neighbours fit into one object. So a restore reads at most `merge_chunks + runs_max` objects, or, of a
-//!        very long WAL, two for each `run_bytes_max`; besides what arrives while a merge is on its way.
+//! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose; of runs, at most `runs_max` stay
+//!        while any two neighbours fit into one object. Large chunks stay loose until runs and chunks together are
+//!        more than `objects_max`. So a restore reads at most `objects_max` objects, or, of a very long WAL, two for
+//!        each `run_bytes_max` and `merge_chunks`; besides what arrives while a merge is on its way.
+//!
+//! Chunks are large during a load, and then a flush makes them superfluous soon: merging each 24 of them wrote the WAL
+//! of a load to the bucket a second time.
 //!
 //! Runs are merged late, when there are too many, and then those neighbours whose object is the most times as big as the
 //! biggest of them: a byte whose run grows eightfold each time is written again a few times at most (tests in
@@ -26,8 +30,13 @@ const CHUNK_OVERHEAD_BYTES: u64 = 128;
 /// When to merge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MergeLimits {
-    /// So many loose chunks become a run.
+    /// So many loose chunks become a run, if together they have at most `small_bytes_max`.
     pub(crate) merge_chunks: usize,
+    pub(crate) small_bytes_max: u64,
+    /// With more runs and loose chunks than these, large chunks become a run as well, of at most `chunks_bytes_max`,
+    /// which the merger holds in memory.
+    pub(crate) objects_max: usize,
+    pub(crate) chunks_bytes_max: u64,
     /// With more runs than these, some of them become one.
     pub(crate) runs_max: usize,
     /// The size of a merged object.
@@ -77,16 +86,20 @@ impl RunTable {
     }
 
     fn plan_chunks(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
-        let arrived = arrived_end.saturating_sub(self.loose_first);
-        if arrived < limits.merge_chunks as u64 {
+        let arrived = arrived_end.saturating_sub(self.loose_first) as usize;
+        if arrived < limits.merge_chunks {
+            return None;
+        }
+        let are_small = self.loose.iter().take(limits.merge_chunks).sum::<u64>() <= limits.small_bytes_max;
+        if !are_small && self.objects() <= limits.objects_max {
             return None;
         }
         let mut bytes = 0;
         let fits = |size: &&u64| {
             bytes += **size;
-            bytes <= limits.run_bytes_max
+            bytes <= limits.chunks_bytes_max
         };
-        let count = self.loose.iter().take(arrived as usize).take_while(fits).count() as u64;
+        let count = self.loose.iter().take(arrived).take_while(fits).count() as u64;
         let (first, end) = (self.loose_first, self.loose_first + count);
         (count > 1).then(|| Merge { first, end, sources: (first..end).map(Source::Chunk).collect() })
     }
@@ -158,9 +171,9 @@ impl RunTable {
         }
     }
 
-    /// Chunks that are objects of their own.
-    pub(crate) fn loose_chunks(&self) -> usize {
-        self.loose.len()
+    /// Objects that hold the WAL: runs, and chunks that are objects of their own.
+    pub(crate) fn objects(&self) -> usize {
+        self.runs.len() + self.loose.len()
     }
 }
 

@@ -1,0 +1,78 @@
+// See memory_limit.h.
+#include "base/memory_limit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace atoll {
+namespace {
+
+constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+constexpr uint64_t kUnknownMemoryBytes = 1ull << 30;
+
+// "max", which version 2 says for no limit, is no number.
+uint64_t limit_in(const std::filesystem::path &file) {
+  const std::string text = content_of(file);
+  uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  return error == std::errc() && bytes > 0 ? bytes : kUnlimited;
+}
+
+// Of the group `path` in the tree at `root` and of all groups above it.
+uint64_t limit_along(const std::filesystem::path &root, std::string_view path, const char *file) {
+  uint64_t least = limit_in(root / file);
+  std::filesystem::path group = root;
+  for (const std::filesystem::path &name : std::filesystem::path(path).relative_path()) {
+    group /= name;
+    least = std::min(least, limit_in(group / file));
+  }
+  return least;
+}
+
+bool has_memory(std::string_view controllers) {
+  std::stringstream names{std::string(controllers)};
+  for (std::string name; std::getline(names, name, ',');)
+    if (name == "memory") return true;
+  return false;
+}
+
+uint64_t machine_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_size = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_size <= 0) return kUnknownMemoryBytes;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size);
+}
+
+}  // namespace
+
+uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::filesystem::path &root) {
+  // Lines: number ':' controllers ':' path; version 2 has the number 0 and names no controllers.
+  uint64_t least = kUnlimited;
+  std::stringstream lines(content_of(membership));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
+    const std::string_view path = std::string_view(line).substr(second + 1);
+    if (has_memory(controllers))
+      least = std::min(least, limit_along(root / "memory", path, "memory.limit_in_bytes"));
+    else if (line.starts_with("0:"))
+      least = std::min(least, limit_along(root, path, "memory.max"));
+  }
+  return least == kUnlimited ? 0 : least;
+}
+
+uint64_t memory_limit_bytes() {
+  const uint64_t machine = machine_memory_bytes();
+  const uint64_t group = group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
+  return group == 0 ? machine : std::min(machine, group);
+}
+
+}  // namespace atoll

@@ -1,0 +1,68 @@
+"""Goal:   a server in a container takes its limit into account: a load that makes a table outgrow the shared family,
+        and has it moved and sorted meanwhile, does not end with the kernel killing the server.
+Method: a memory cgroup of 320 MiB, where the page cache counts; four clients insert 240 MB of rows that hardly
+        compress.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+from harness.memory_group import MemoryGroup
+from harness.process import wait_until
+
+MIB = 1 << 20
+GROUP_BYTES = 320 * MIB
+CLIENTS, STATEMENTS, ROWS_OF_STATEMENT, ROW_BYTES = 4, 120, 500, 1000
+
+
+@pytest.fixture
+def group():
+    try:
+        group = MemoryGroup("memory-limit", GROUP_BYTES)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    yield group
+    group.remove()
+
+
+def _insert(server, client: int, failures: list) -> None:
+    numbers = random.Random(client)
+    try:
+        with server.connect(database="shop") as connection, connection.cursor() as cursor:
+            for statement in range(STATEMENTS):
+                first = (statement * CLIENTS + client) * ROWS_OF_STATEMENT
+                rows = (
+                    (first + i, numbers.randbytes(ROW_BYTES // 2).hex()) for i in range(ROWS_OF_STATEMENT)
+                )
+                cursor.execute(
+                    "INSERT INTO t VALUES" + ",".join(f"({key},{key % 977},'{text}')" for key, text in rows)
+                )
+                connection.commit()
+    except Exception as failure:
+        failures.append(failure)
+
+
+def test_a_load_stays_within_the_memory_of_a_small_container(lab, group):
+    server = lab.server(atoll_block_cache_size="64M", atoll_shared_table_max="32M", performance_schema=0)
+    server.run_by = group.run_by()
+    server.start()
+    assert int(server.value("SELECT @@atoll_transaction_memory")) == 64 * MIB, (
+        "a sixteenth of 320 MiB, at least 64"
+    )
+    server.run("CREATE DATABASE shop")
+    server.run(
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT, c VARCHAR(1000), KEY(b)) ENGINE=ATOLL", database="shop"
+    )
+    failures: list = []
+    clients = [threading.Thread(target=_insert, args=(server, client, failures)) for client in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert not failures, f"{failures[0]}; {server.log_tail()}"
+    wait_until(lambda: server.counter("Atoll_tables_moved") > 0, 60, "the table has moved")
+    rows = CLIENTS * STATEMENTS * ROWS_OF_STATEMENT
+    assert server.run("SELECT COUNT(*), SUM(b >= 0) FROM t", database="shop")[0] == (rows, rows)
