@@ -250,6 +250,40 @@ void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &dat
   }
 }
 
+std::vector<fs::path> directories_in(const fs::path &directory) {
+  std::vector<fs::path> directories = files_in(directory);
+  std::error_code error;
+  std::erase_if(directories, [&](const fs::path &each) { return !fs::is_directory(each, error); });
+  return directories;
+}
+
+void set_aside(const fs::path &file, const fs::path &target) {
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  fs::rename(file, target, error);  // over that of a former time
+}
+
+// A definition that is not the catalog's: its table would be shown and could not be read.
+void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
+  for (const fs::path &database : directories_in(directory.path)) {
+    const std::string database_name = database.filename().string();
+    for (const fs::path &file : files_in(database)) {
+      if (file.extension() != ".frm") continue;
+      const std::string frm = content_of(file);
+      const fs::path list_file = fs::path(file).replace_extension(".par");
+      if (!is_own(frm, catalog::parse_partition_list(content_of(list_file)), directory.own_type)) continue;
+      const TablePtr table = catalog.find(database_name, file.stem().string());
+      if (table && (table->frm.empty() || table->frm == frm)) continue;
+      const fs::path target = directory.contradicted / database_name / file.filename();
+      set_aside(list_file, fs::path(target).replace_extension(".par"));
+      set_aside(file, target);
+      log_warning("the database that came from the bucket has " +
+                  std::string(table ? "another definition" : "no table") + " for " + file.string() +
+                  ", which is " + target.string() + " now");
+    }
+  }
+}
+
 }  // namespace
 
 void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
@@ -268,6 +302,7 @@ Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
       finish_alters(catalog, directory),
       drop_empty_entries(catalog, directory.path),
   };
+  if (!directory.contradicted.empty()) follow_catalog(*catalog, directory);
   put_back_partition_lists(catalog->list(""), directory.path);
   remove_stray_lists(*catalog, databases, directory);
   const auto failed =

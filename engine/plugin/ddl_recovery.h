@@ -23,6 +23,10 @@ struct DataDirectory {
   std::filesystem::path path;
   uint8_t own_type = 0;   // the engine's number in .par files
   bool is_older = false;  // than the catalog, which came from the bucket, say
+  // Not empty: the catalog came from the bucket, and may know nothing of tables that this server made, or
+  // other definitions of them (another server has written since, or the database was put back to a snapshot).
+  // Files that contradict it go here, and the server discovers what the catalog has.
+  std::filesystem::path contradicted;
 };
 
 // After that, or without one (the machine was lost, or the engine opened late): tables have their names,

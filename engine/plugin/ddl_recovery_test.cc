@@ -44,7 +44,7 @@ class DdlRecoveryTest : public testing::Test {
   DdlRecoveryTest() {
     char name[] = "/tmp/atoll_ddl_recovery_XXXXXX";
     root_ = ::mkdtemp(name);
-    directory_ = {root_ / "data", kAtoll, false};
+    directory_ = {root_ / "data", kAtoll, false, {}};
     fs::create_directories(directory_.path / "d");
     database_ = std::make_unique<catalog::TestDatabase>((root_ / "db").string());
     EXPECT_TRUE(catalog::Catalog::open(database_.get(), &catalog_).ok());
@@ -238,6 +238,28 @@ TEST_F(DdlRecoveryTest, stray_lists_of_partitions_go_but_not_those_of_others) {
   finish();
   EXPECT_FALSE(exists("#sql-alter-1-2.par"));
   for (const char *file : {"#sql-alter-1-3.par", "#sql-alter-1-4.par", "v.par"}) EXPECT_TRUE(exists(file));
+}
+
+TEST_F(DdlRecoveryTest, definitions_that_contradict_a_catalog_from_the_bucket_are_set_aside) {
+  const std::string own("frm with \5\0ATOLL", 16), older("older frm with \5\0ATOLL", 22);
+  make("same", own);
+  make("altered", older);
+  write("same.frm", own);
+  write("altered.frm", own);
+  write("late.frm", own);
+  write("parted.frm", "no engine");
+  write("parted.par", partition_list(kAtoll, 1));
+  write("other.frm", "frm of another engine");
+  finish();
+  EXPECT_TRUE(exists("late.frm")) << "the catalog is this server's own";
+  directory_.contradicted = root_ / "contradicted";
+  finish();
+  EXPECT_TRUE(exists("same.frm") && exists("other.frm"));
+  for (const char *file : {"altered.frm", "late.frm", "parted.frm", "parted.par"}) {
+    EXPECT_FALSE(exists(file)) << file;
+    EXPECT_TRUE(fs::exists(root_ / "contradicted" / "d" / file)) << file;
+  }
+  EXPECT_EQ(tables(), (Names{"altered", "same"}));
 }
 
 TEST_F(DdlRecoveryTest, half_written_definitions_go_and_lists_come_back_before_recovery) {

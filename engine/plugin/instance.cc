@@ -414,9 +414,12 @@ void stop_moves() { state.mover.reset(); }
 
 void finish_ddl_recovery(bool with_log) {
   if (!state.owned || is_read_only() || !bridge::ok(atoll_store_may_write(state.owned->store))) return;
-  const bool is_older = !with_log || atoll_store_was_restored(state.owned->store) != 0;
-  const DataDirectory directory{data_directory(state.settings), static_cast<uint8_t>(state.hton->db_type),
-                                is_older};
+  const bool was_restored = atoll_store_was_restored(state.owned->store) != 0;
+  DataDirectory directory{data_directory(state.settings),
+                          static_cast<uint8_t>(state.hton->db_type),
+                          !with_log || was_restored,
+                          {}};
+  if (was_restored) directory.contradicted = state.settings.base_dir + "/contradicted";
   log_failure(
       finish_ddl_recovery(state.owned->catalog.get(), directory).with("finishing what a crash interrupted"));
 }
