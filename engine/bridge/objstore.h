@@ -114,6 +114,40 @@ atoll_result atoll_store_file_size(const atoll_store *store, uint64_t number, ui
 void atoll_store_list_files(const atoll_store *store, void *context,
                             void (*each)(void *context, uint64_t number, uint64_t size));
 
+/* A snapshot, or what a clone holds. The texts are valid during the callback. */
+typedef struct {
+  const char *name; /* of the snapshot; of what a clone holds: where the clone is */
+  const char *kind; /* "snapshot", "clone", "unfinished", "unknown" */
+  const char *pin;  /* the object that holds it */
+  const char *creator;
+  const char *gtid_position;
+  const char *problem; /* why nothing more is known of it; "": all is well */
+  uint64_t created_ms; /* since 1970 */
+  uint64_t commit_us;  /* of the newest commit; 0: there was none */
+  uint64_t binlog_file; /* number of the binary log; 0 with offset 0: none */
+  uint64_t binlog_offset;
+  uint64_t files;
+  uint64_t shared_bytes; /* of table files that the present or another snapshot needs, too */
+  uint64_t alone_bytes;  /* of table files that only this one keeps */
+} atoll_snapshot;
+
+/* Makes the snapshot `name` of what is in the bucket: call atoll_store_publish() first for what is local.
+ * Calls `made` with it.
+ * Requests: those that read the newest root and its log, two PUTs and a LIST.
+ * Errors: kInvalid (the name is taken, empty or longer than 1024 bytes), kNotFound (nothing was published yet),
+ * kFenced, kUnavailable (the outcome is not known), kInterrupted (the statement of this thread was killed). */
+atoll_result atoll_store_create_snapshot(const atoll_store *store, const char *name, void *context,
+                                         void (*made)(void *context, const atoll_snapshot *snapshot));
+
+/* Gives the snapshot `name` up; what it alone kept is deleted later. Requests: a GET and two DELETEs.
+ * Errors: kNotFound, kFenced, kUnavailable, kInterrupted. */
+atoll_result atoll_store_drop_snapshot(const atoll_store *store, const char *name);
+
+/* Calls `each` for every snapshot and for what each clone holds, the oldest first.
+ * Requests: a LIST, and those that read the newest root and that of each. Errors: kUnavailable, kInterrupted. */
+atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
+                                        void (*each)(void *context, const atoll_snapshot *snapshot));
+
 atoll_result atoll_file_open(atoll_store *store, uint64_t number, atoll_file **out);
 void atoll_file_close(atoll_file *file);
 

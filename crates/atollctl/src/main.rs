@@ -1,19 +1,23 @@
 //! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
 //!
-//! Never claims the database and never writes to it, except the probe objects of `doctor` and `certify`, which they delete
-//! again, and pins: those of snapshots, and that of `gc --pause`.
+//! Only `restore` claims a database. The others write nothing to it, except the probe objects of `doctor` and `certify`, which they
+//! delete again, and pins: those of snapshots, and that of `gc --pause`.
 //! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, 2 that could not be told.
 
 mod ask;
 mod certify;
 mod clone;
+mod command;
 mod doctor;
 mod gc;
 mod output;
 mod policy;
+mod restore;
 mod snapshot;
 
-use clap::{Args, Parser, Subcommand};
+use ask::Consent;
+use clap::{Args, Parser};
+use command::Command;
 use gc::print_unneeded;
 use indicatif::{ProgressBar, ProgressStyle};
 use objstore::certify::{CertifyOptions, Fitness};
@@ -21,7 +25,6 @@ use objstore::protocol::{FsckOptions, Inspector, VerifyReport};
 use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size, utc};
-use snapshot::SnapshotAction;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,125 +75,6 @@ struct Connection {
     /// Longest time for one request.
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 20)]
     request_timeout: u64,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Shows identity, owner, newest root and what the bucket holds.
-    Status {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-    },
-    /// Lists the table files of the newest root.
-    Ls {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-        /// List every object below the prefix instead.
-        #[arg(long)]
-        objects: bool,
-    },
-    /// Lists the published roots, claims and fences.
-    Roots {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-    },
-    /// Lists the commits in the log behind the newest root, in order: when, GTID, position in the binary log.
-    Commits {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-    },
-    /// Checks that the bucket holds everything a restore of the newest root needs.
-    Verify {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-        /// Also read every table file and check its checksum.
-        #[arg(long)]
-        deep: bool,
-    },
-    /// Verifies, and looks for objects that nobody needs: orphaned, waiting, or of somebody else. Deletes nothing.
-    Fsck {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-        /// Also read every table file and check its checksum.
-        #[arg(long)]
-        deep: bool,
-        /// Objects younger than this are never called orphaned.
-        #[arg(long, value_name = "HOURS", default_value_t = 24)]
-        grace_hours: u64,
-    },
-    /// Shows what the owner's collector will delete. Deletes nothing: only the server that owns the database does, by itself.
-    Gc {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-        /// Only show; what happens without any option, too.
-        #[arg(long, conflicts_with_all = ["pause", "resume"])]
-        dry_run: bool,
-        /// Let no owner delete anything until --resume.
-        #[arg(long, conflicts_with = "resume")]
-        pause: bool,
-        /// End the pause.
-        #[arg(long)]
-        resume: bool,
-    },
-    /// Makes, shows and drops snapshots: states of the database that stay in the bucket.
-    Snapshot {
-        #[command(subcommand)]
-        action: SnapshotAction,
-    },
-    /// Makes another database that begins with the state of this one, beside a running server or without one. Copies no table file.
-    Clone {
-        /// file:///absolute/path or s3://bucket/prefix of the database to clone
-        url: String,
-        /// Where the clone will be: another prefix of the same bucket, or another directory. Must be empty.
-        new_url: String,
-        /// Begin with this snapshot instead of what is in the bucket now.
-        #[arg(long, value_name = "NAME")]
-        snapshot: Option<String>,
-        /// Delete what a clone into NEW_URL that did not end has left. None may be running.
-        #[arg(long)]
-        discard_unfinished: bool,
-    },
-    /// Tells the parents of a clone that it reads none of their files any more, so that they need not keep them.
-    Release {
-        /// file:///absolute/path or s3://bucket/prefix of the clone
-        url: String,
-    },
-    /// Finds out why a bucket does not work: connection, permissions, clock, conditional writes.
-    Doctor {
-        /// file:///absolute/path or s3://bucket/prefix
-        url: String,
-        /// Print the least policy (AWS IAM) that the access key needs for this URL instead. Makes no request.
-        #[arg(long)]
-        policy: bool,
-    },
-    /// Proves by about 3,800 requests whether a provider keeps what Atoll builds on: create-only writes under a race,
-    /// listings, ranges, uploads in pieces, checksums. Deletes what it writes.
-    Certify {
-        /// file:///absolute/path or s3://bucket/prefix; may hold a database, which is not touched
-        url: String,
-        /// Races of many writers for one name. More find a rarer fault.
-        #[arg(long, default_value_t = CertifyOptions::default().rounds)]
-        rounds: usize,
-    },
-}
-
-impl Command {
-    fn url(&self) -> &str {
-        match self {
-            Self::Snapshot { action } => action.url(),
-            Self::Status { url }
-            | Self::Ls { url, .. }
-            | Self::Roots { url }
-            | Self::Commits { url }
-            | Self::Verify { url, .. }
-            | Self::Fsck { url, .. }
-            | Self::Doctor { url, .. }
-            | Self::Certify { url, .. }
-            | Self::Clone { url, .. }
-            | Self::Release { url }
-            | Self::Gc { url, .. } => url,
-        }
-    }
 }
 
 fn main() -> ExitCode {
@@ -260,6 +144,16 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             clone::check_same_service(url, new_url)?;
             let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
             clone::run(printer, inspector, &child, new_url, snapshot.as_deref(), *discard_unfinished).await
+        }
+        Command::Restore { url, snapshot, to: Some(new_url), dry_run: false, .. } => {
+            clone::check_same_service(url, new_url)?;
+            let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
+            clone::run(printer, inspector, &child, new_url, Some(snapshot), false).await
+        }
+        Command::Restore { snapshot, dry_run: true, .. } => restore::plan(printer, inspector, snapshot).await,
+        Command::Restore { snapshot, keep, take_over, yes, .. } => {
+            let consent = if *yes { Consent::Given } else { Consent::Asked };
+            restore::run(printer, inspector, snapshot, keep.as_deref(), *take_over, consent).await
         }
         Command::Release { .. } => clone::release(printer, inspector).await,
         Command::Gc { pause: true, .. } => gc::pause(printer, inspector).await,

@@ -61,15 +61,11 @@ pub(crate) async fn run(
 }
 
 async fn create(printer: &Printer, inspector: &Inspector, name: &str) -> Result<bool, StoreError> {
-    match inspector.create_snapshot(name, &ask::this_process()).await {
-        Ok(()) => {}
+    let made = match inspector.create_snapshot(name, &ask::this_process()).await {
+        Ok(made) => made,
         Err(error @ StoreError::Invalid(_)) => return refused(&error),
         Err(error) => return Err(error),
-    }
-    let all = inspector.snapshots().await?;
-    let made = all.into_iter().find(|snapshot| snapshot.kind == "snapshot" && snapshot.name == name);
-    let made = made
-        .ok_or_else(|| StoreError::NotFound { operation: "reading", object: format!("snapshot '{name}'") })?;
+    };
     if printer.is_json() {
         printer.json(&made);
     } else {

@@ -87,6 +87,28 @@ pub struct AtollStoreStats {
     pub last_error: [c_char; 512],
 }
 
+/// `atoll_snapshot`.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct AtollSnapshot {
+    pub name: *const c_char,
+    pub kind: *const c_char,
+    pub pin: *const c_char,
+    pub creator: *const c_char,
+    pub gtid_position: *const c_char,
+    pub problem: *const c_char,
+    pub created_ms: u64,
+    pub commit_us: u64,
+    pub binlog_file: u64,
+    pub binlog_offset: u64,
+    pub files: u64,
+    pub shared_bytes: u64,
+    pub alone_bytes: u64,
+}
+
+/// The callback of `atoll_store_list_snapshots`.
+pub(crate) type EachSnapshot = Option<extern "C" fn(context: *mut c_void, snapshot: *const AtollSnapshot)>;
+
 /// The callback of `atoll_store_list_files`.
 pub(crate) type EachFile = Option<extern "C" fn(context: *mut c_void, number: u64, size: u64)>;
 

@@ -10,11 +10,13 @@ mod abi;
 mod file;
 mod guard;
 mod log_stream;
+mod snapshots;
 mod stats;
 mod store;
 
-pub use abi::{AtollRead, AtollResult, AtollStoreConfig, AtollStoreStats};
+pub use abi::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
 pub use file::*;
 pub use log_stream::*;
+pub use snapshots::*;
 pub use stats::*;
 pub use store::*;

@@ -241,6 +241,13 @@ impl Files {
         self.state.lock().live.get(&number).map(|entry| entry.size)
     }
 
+    /// Runs `work` for the statement of this thread, until it ends or the statement is killed.
+    ///
+    /// Errors: `Interrupted`; what `work` had begun is dropped.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        self.interrupt.block_on(&self.runtime, work)
+    }
+
     /// All files: (number, size in bytes).
     pub fn list(&self) -> Vec<(u64, u64)> {
         self.state.lock().live.iter().map(|(number, entry)| (*number, entry.size)).collect()

@@ -14,21 +14,18 @@
 //!     prefix that no server opens.
 //! CLONE-2: a child only reads outside of its prefix (origin.rs), but for records below `pin/` of its origins.
 
-use super::alive;
-use super::claim::{StopAfter, close_and_claim, take_epoch, wall_clock_ms};
+use super::claim::{StopAfter, close_and_claim, take_epoch};
 use super::home::Home;
 use super::identity::{self, Identity, Parent};
-use super::image::{self, Image};
+use super::image::Image;
 use super::inspect::Inspector;
 use super::local::random_nonce;
-use super::map_writer::MapWriter;
-use super::names::{self, ManifestCopy};
+use super::names;
 use super::pin::{self, Listed, Pin, PinKind};
-use super::records::{Alive, ManifestChunk, Root, RootId, WalChunk};
-use super::shared::Tuning;
+use super::records::RootId;
 use super::snapshot::Moment;
-use crate::bucket::{Bucket, SlotOutcome};
-use crate::crc::crc32c;
+use super::state_copy;
+use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
 use crate::origin;
@@ -36,8 +33,6 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Copied bytes of MANIFEST and log are cut into objects of this size.
-const PIECE_BYTES: usize = 4 << 20;
 /// The first epoch of a child is that of its maker.
 const EPOCH: u64 = 1;
 
@@ -287,103 +282,9 @@ async fn write_state(
     files: &BTreeMap<u64, FileRecord>,
     creator: &str,
 ) -> Result<u64> {
-    let from = &moment.image.root;
     if take_epoch(child, creator, &Home::default()).await? != EPOCH {
         return Err(StoreError::Invalid(format!("somebody else makes a database in {}", child.place())));
     }
     close_and_claim(child, EPOCH, creator, StopAfter::Nothing).await?;
-    let manifest = image::read_manifest(parent, from).await?;
-    let manifest_copy = ManifestCopy { number: from.manifest.number, copy: 0 };
-    for (index, bytes) in manifest.chunks(PIECE_BYTES).enumerate() {
-        let offset = (index * PIECE_BYTES) as u64;
-        let chunk = ManifestChunk { epoch: EPOCH, manifest: manifest_copy, offset, bytes: bytes.to_vec() };
-        put(child, &names::manifest_chunk(EPOCH, manifest_copy, offset), |nonce| chunk.encode(nonce)).await?;
-    }
-    let mut log = LogCopy::default();
-    image::read_wal(parent, from, Some(moment.wal_end), |chunk| {
-        log.add(chunk);
-        Ok(())
-    })
-    .await?;
-    let log_bytes = log.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
-    let chunks = log.put(child).await?;
-    let mut map = MapWriter::new(EPOCH, Tuning::default().map);
-    map.apply(files.iter().map(|(number, file)| (*number, Some(file.clone()))).collect())?;
-    for part in map.unsent() {
-        let key = names::map_part(EPOCH, part.part);
-        settle(child, &key, child.create_slot(&key, part.bytes.clone(), &part.nonce).await?)?;
-    }
-    let root = root_of(from, manifest_copy, chunks, &map);
-    put(child, &names::root(EPOCH, root.id.slot), |nonce| root.encode(nonce)).await?;
-    // So that the first server need not wait.
-    let closed = Alive { epoch: EPOCH, server_id: creator.to_owned(), counter: 0, closed: true };
-    alive::show(child, &closed).await?;
-    Ok(manifest.len() as u64 + log_bytes)
-}
-
-/// The first root of the child: the state of `from`, all of whose log is in `chunks` chunks.
-fn root_of(from: &Root, manifest: ManifestCopy, chunks: u64, map: &MapWriter) -> Root {
-    let (added, map_in_parts) = map.content();
-    Root {
-        id: RootId { epoch: EPOCH, slot: 1 },
-        manifest,
-        wal_first_chunk: 0,
-        wal_needed_end: chunks,
-        published_ms: wall_clock_ms(),
-        map_slot: 1,
-        files_count: map.files().len() as u64,
-        map_in_parts,
-        added,
-        removed: Vec::new(),
-        wal_runs: Vec::new(),
-        ..from.clone()
-    }
-}
-
-/// The log of the parent in as few chunks as can be.
-#[derive(Default)]
-struct LogCopy {
-    chunks: Vec<WalChunk>,
-}
-
-impl LogCopy {
-    fn add(&mut self, chunk: &WalChunk) {
-        if let Some(last) = self.chunks.last_mut()
-            && (last.log, last.offset + last.bytes.len() as u64, last.ddl_seq)
-                == (chunk.log, chunk.offset, chunk.ddl_seq)
-            && last.bytes.len() + chunk.bytes.len() <= PIECE_BYTES
-        {
-            return last.bytes.extend_from_slice(&chunk.bytes);
-        }
-        self.chunks.push(WalChunk { epoch: EPOCH, chunk: self.chunks.len() as u64, ..chunk.clone() });
-    }
-
-    /// Returns how many there are.
-    async fn put(self, child: &Bucket) -> Result<u64> {
-        let (mut previous_crc32c, count) = (0, self.chunks.len() as u64);
-        for chunk in self.chunks {
-            let chunk = WalChunk { previous_crc32c, ..chunk };
-            let key = names::wal_chunk(EPOCH, chunk.chunk);
-            previous_crc32c = crc32c(&put(child, &key, |nonce| chunk.encode(nonce)).await?);
-        }
-        Ok(count)
-    }
-}
-
-/// Creates `key`. Returns its bytes.
-async fn put(child: &Bucket, key: &str, encode: impl Fn(&[u8; 16]) -> Vec<u8>) -> Result<Bytes> {
-    let nonce = random_nonce()?;
-    let bytes = Bytes::from(encode(&nonce));
-    settle(child, key, child.create_slot(key, bytes.clone(), &nonce).await?)?;
-    Ok(bytes)
-}
-
-fn settle(child: &Bucket, key: &str, outcome: SlotOutcome) -> Result<()> {
-    match outcome {
-        SlotOutcome::Mine => Ok(()),
-        SlotOutcome::Lost(_) => Err(StoreError::Invalid(format!(
-            "somebody else makes a database in {}: {key} is theirs",
-            child.place()
-        ))),
-    }
+    state_copy::write(parent, child, EPOCH, moment, files, creator).await
 }

@@ -42,16 +42,19 @@ mod merger;
 mod names;
 mod open;
 mod opener;
+mod own_snapshots;
 mod pin;
 mod position;
 mod publisher;
 mod records;
 mod replay;
 mod restore;
+mod rewind;
 mod shared;
 mod shipper;
 mod slots;
 mod snapshot;
+mod state_copy;
 mod store;
 mod wal_record;
 mod wal_runs;
@@ -67,6 +70,7 @@ pub use inspect::{
 pub use marks::{BinlogPosition, Commit, CommitReader, Gtid};
 pub use opener::Opener;
 pub use position::NotedCommit;
+pub use rewind::{RewindRequest, RewindStatus};
 pub use snapshot::{SNAPSHOT_NAME_BYTES_MAX, SnapshotStatus};
 pub use store::{Store, StoreStats};
 #[cfg(test)]
@@ -106,6 +110,8 @@ mod publish_test;
 mod records_test;
 #[cfg(test)]
 mod replay_test;
+#[cfg(test)]
+mod rewind_test;
 #[cfg(test)]
 mod s3_test;
 #[cfg(test)]

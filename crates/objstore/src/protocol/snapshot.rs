@@ -60,31 +60,45 @@ pub(super) struct Moment {
 }
 
 impl Inspector {
-    /// Makes the snapshot `name` of what is in the bucket now.
+    /// Makes the snapshot `name` of what is in the bucket now. Returns it; all its files are shared with the newest root.
     ///
     /// Errors: `Invalid` for a name that exists, is empty or longer than [`SNAPSHOT_NAME_BYTES_MAX`]; `NotFound` without a database
     /// or a root; `Unavailable` when the outcome is not known. Then a pin of kind `unfinished` may be left, which holds what the
     /// snapshot would. Requests: those that read the newest root and its log, two PUTs and a LIST.
-    pub async fn create_snapshot(&self, name: &str, creator: &str) -> Result<()> {
+    pub async fn create_snapshot(&self, name: &str, creator: &str) -> Result<SnapshotStatus> {
         check_name(name)?;
         self.identity().await?;
         for _ in 0..TRIES_MAX {
-            let pin = self.moment().await?.pin(PinKind::Snapshot, name, creator);
-            let key = pin::new_key(&random_nonce()?);
-            self.put_pin(&key, &pin).await?;
-            if !self.is_above_horizon(pin.root).await? {
-                self.bucket().delete(&key).await?;
-            } else if self.name_pin(name, &key).await? {
-                return Ok(());
-            } else {
-                self.bucket().delete(&key).await?;
-                return Err(StoreError::Invalid(format!("there is a snapshot '{name}' already")));
+            let moment = self.moment().await?;
+            if let Some(made) = self.hold(&moment, name, creator).await? {
+                return Ok(made);
             }
         }
         Err(StoreError::Unavailable(format!(
             "the newest root was superfluous {TRIES_MAX} times before it was held: the requests of this machine take longer than the \
              time for which the owner keeps what it does not need"
         )))
+    }
+
+    /// Makes the snapshot `name` of `moment`. None: the collector was faster. Errors: `Invalid` for a name that is taken.
+    pub(super) async fn hold(
+        &self,
+        moment: &Moment,
+        name: &str,
+        creator: &str,
+    ) -> Result<Option<SnapshotStatus>> {
+        let pin = moment.pin(PinKind::Snapshot, name, creator);
+        let key = pin::new_key(&random_nonce()?);
+        self.put_pin(&key, &pin).await?;
+        if !self.is_above_horizon(pin.root).await? {
+            self.bucket().delete(&key).await?;
+            return Ok(None);
+        }
+        if !self.name_pin(name, &key).await? {
+            self.bucket().delete(&key).await?;
+            return Err(StoreError::Invalid(format!("there is a snapshot '{name}' already")));
+        }
+        Ok(Some(status_of(key, &pin, &moment.image, &Shares::with_newest(&moment.image))))
     }
 
     /// Gives the snapshot `name` up. What it alone kept is deleted by the owner of the database, as everything that is superfluous.
@@ -263,7 +277,7 @@ impl Inspector {
         self.moment_of(image, end).await
     }
 
-    async fn moment_of(&self, image: Image, end: Option<u64>) -> Result<Moment> {
+    pub(super) async fn moment_of(&self, image: Image, end: Option<u64>) -> Result<Moment> {
         let root = &image.root;
         let mut commits = Tracker::new(root.position.clone().unwrap_or_default());
         let mut reader = CommitReader::new();
@@ -302,6 +316,14 @@ struct Shares {
 }
 
 impl Shares {
+    /// Of a snapshot that has just been made of the newest root.
+    fn with_newest(image: &Image) -> Self {
+        let mut shares = Self::default();
+        shares.add(image);
+        shares.add(image);
+        shares
+    }
+
     fn add(&mut self, image: &Image) {
         for file in image.files.values() {
             *self.holders.entry(Arc::clone(&file.key)).or_default() += 1;
@@ -363,7 +385,7 @@ fn unknown(key: String, error: &StoreError) -> SnapshotStatus {
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     match name.len() {
         1..=SNAPSHOT_NAME_BYTES_MAX => Ok(()),
         0 => Err(StoreError::Invalid("a snapshot needs a name".to_owned())),

@@ -30,7 +30,7 @@ pub(super) struct Fixture {
     pub(super) model: Model,
     pub(super) bucket: Bucket,
     pub(super) store: Arc<FaultStore<InMemory>>,
-    _dir: TempDir,
+    pub(super) dir: TempDir,
 }
 
 impl Fixture {
@@ -42,7 +42,7 @@ impl Fixture {
         tuning.gc.search_interval = Duration::from_millis(5);
         let opened = open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, tuning).unwrap();
         let db = Db::open(opened, dir.path(), true);
-        let mut fixture = Self { db, model: Model::default(), bucket, store, _dir: dir };
+        let mut fixture = Self { db, model: Model::default(), bucket, store, dir };
         fixture.work(2);
         fixture
     }
@@ -65,7 +65,9 @@ impl Fixture {
     }
 
     pub(super) fn create(&self, name: &str) -> Result<(), StoreError> {
-        block(self.inspector().create_snapshot(name, "tester"))
+        let made = block(self.inspector().create_snapshot(name, "tester"))?;
+        assert_eq!(made.alone_bytes, 0, "all of it is in the newest root, too");
+        Ok(())
     }
 
     pub(super) fn keys(&self, dir: &str) -> Vec<String> {

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 /// An open database: this process owns its epoch until it is closed or fenced.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     was_restored: bool,
     executor: Mutex<Option<Executor>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,

@@ -1,0 +1,97 @@
+//! `atollctl restore`: puts a database back to a snapshot.
+
+use crate::ask::{self, Consent};
+use crate::output::{Printer, shown, size, utc};
+use objstore::StoreError;
+use objstore::protocol::{Inspector, RewindRequest, RewindStatus};
+use std::time::SystemTime;
+
+/// Shows what [`run`] would do. True: it can be done.
+pub(crate) async fn plan(
+    printer: &Printer,
+    inspector: &Inspector,
+    snapshot: &str,
+) -> Result<bool, StoreError> {
+    let plan = match inspector.plan_rewind(snapshot).await {
+        Err(error) => return refused(error),
+        Ok(plan) => plan,
+    };
+    if printer.is_json() {
+        printer.json(&plan);
+    } else {
+        printer.line(&what(&plan, snapshot));
+    }
+    Ok(true)
+}
+
+/// Puts the database back to `snapshot` and keeps the present as the snapshot `keep`. True: it is done.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: &Inspector,
+    snapshot: &str,
+    keep: Option<&str>,
+    takes_over: bool,
+    consent: Consent,
+) -> Result<bool, StoreError> {
+    let plan = match inspector.plan_rewind(snapshot).await {
+        Err(error) => return refused(error),
+        Ok(plan) => plan,
+    };
+    let keep = keep.map_or_else(default_name, str::to_owned);
+    let question = format!("{} The present stays as the snapshot '{}'.", what(&plan, snapshot), shown(&keep));
+    if let Err(error) = consent.to(&question) {
+        return refused(error);
+    }
+    let creator = ask::this_process();
+    let request = RewindRequest { snapshot: snapshot.to_owned(), keep, creator, takes_over };
+    let done = match inspector.rewind(&request).await {
+        Err(error) => return refused(error),
+        Ok(done) => done,
+    };
+    if printer.is_json() {
+        printer.json(&done);
+        return Ok(true);
+    }
+    let (epoch, slot) = done.root.unwrap_or_default();
+    printer.line(&format!("the database is as in '{}', in root {epoch}/{slot}", shown(snapshot)));
+    printer.line(&format!("the state before it is the snapshot '{}'", shown(&request.keep)));
+    printer.line(
+        "start the server: it moves its local directory aside and rebuilds it. Its binary log still has what was undone",
+    );
+    Ok(true)
+}
+
+fn what(plan: &RewindStatus, snapshot: &str) -> String {
+    format!(
+        "Restoring '{}': the newest commit will be that of {} instead of {}; {} table files, {}, none of which is copied.",
+        shown(snapshot),
+        commit(plan.commit_us, &plan.gtid_position),
+        commit(plan.present_commit_us, &plan.present_gtid_position),
+        plan.files,
+        size(plan.files_bytes)
+    )
+}
+
+fn commit(time_us: Option<u64>, gtid: &str) -> String {
+    match (time_us, gtid) {
+        (None, _) => "no time, there was none".to_owned(),
+        (Some(time), "") => format!("{} UTC", utc(time)),
+        (Some(time), gtid) => format!("{} UTC ({gtid})", utc(time)),
+    }
+}
+
+fn default_name() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("before restore {}", utc(now.as_micros() as u64))
+}
+
+/// What the user can mend ends with status 1: the database is as it was.
+fn refused(error: StoreError) -> Result<bool, StoreError> {
+    match error {
+        StoreError::Invalid(_) | StoreError::NotFound { .. } | StoreError::ReadOnly(_) => {
+            eprintln!("atollctl: {error}");
+            Ok(false)
+        }
+        error => Err(error),
+    }
+}

@@ -1,0 +1,91 @@
+//! Snapshots for SQL.
+
+use crate::abi::{AtollResult, AtollSnapshot, EachSnapshot, text_of};
+use crate::guard::guarded;
+use crate::store::{StoreHandle, reach};
+use objstore::protocol::SnapshotStatus;
+use std::ffi::{CString, c_char, c_void};
+
+/// # Safety
+///
+/// - `store` is open; `name` is NUL-terminated; `made` may be called with `context` on this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_create_snapshot(
+    store: *const StoreHandle,
+    name: *const c_char,
+    context: *mut c_void,
+    made: EachSnapshot,
+) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        let snapshot = unsafe { reach(store).create_snapshot(&text_of(name)) }?;
+        if let Some(made) = made {
+            tell(&snapshot, context, made);
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// - `store` is open; `name` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_drop_snapshot(
+    store: *const StoreHandle,
+    name: *const c_char,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rules above.
+    guarded(|| unsafe { reach(store).drop_snapshot(&text_of(name)) })
+}
+
+/// # Safety
+///
+/// - `store` is open; `each` may be called with `context` on this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_list_snapshots(
+    store: *const StoreHandle,
+    context: *mut c_void,
+    each: EachSnapshot,
+) -> AtollResult {
+    guarded(|| {
+        let Some(each) = each else { return Ok(()) };
+        // SAFETY: the caller upholds the rules above.
+        for snapshot in unsafe { reach(store) }.snapshots()? {
+            tell(&snapshot, context, each);
+        }
+        Ok(())
+    })
+}
+
+/// Calls `each` with the C form of `snapshot`, whose texts live as long as the call.
+fn tell(
+    snapshot: &SnapshotStatus,
+    context: *mut c_void,
+    each: extern "C" fn(*mut c_void, *const AtollSnapshot),
+) {
+    let [name, kind, pin, creator, gtid_position, problem] = [
+        &snapshot.name,
+        &snapshot.kind,
+        &snapshot.pin,
+        &snapshot.creator,
+        &snapshot.gtid_position,
+        &snapshot.problem,
+    ]
+    .map(|text| CString::new(text.replace('\0', " ")).unwrap_or_default());
+    let told = AtollSnapshot {
+        name: name.as_ptr(),
+        kind: kind.as_ptr(),
+        pin: pin.as_ptr(),
+        creator: creator.as_ptr(),
+        gtid_position: gtid_position.as_ptr(),
+        problem: problem.as_ptr(),
+        created_ms: snapshot.created_ms,
+        commit_us: snapshot.commit_us.unwrap_or(0),
+        binlog_file: snapshot.binlog.map_or(0, |binlog| binlog.file),
+        binlog_offset: snapshot.binlog.map_or(0, |binlog| binlog.offset),
+        files: snapshot.files,
+        shared_bytes: snapshot.shared_bytes,
+        alone_bytes: snapshot.alone_bytes,
+    };
+    each(context, &raw const told);
+}
