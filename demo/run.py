@@ -21,6 +21,7 @@ import pymysql
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from harness import datasets, disk, paths
+from harness.atollctl import atollctl
 from harness.digest import Digest, database_digests
 from harness.objectstores import Minio
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory, wait_until
@@ -45,6 +46,9 @@ CHANGES = (
     "UPDATE {0}.s3test SET description = REVERSE(description) WHERE id = 8",
 )
 INDEXED = "SELECT COUNT(*), MD5(GROUP_CONCAT(description ORDER BY description)) FROM {0}.s3test WHERE id = 8"
+
+
+SNAPSHOT = "before the cleanup"
 
 
 class DemoFailed(Exception):
@@ -99,6 +103,11 @@ class Demo:
             ("add an index", self._add_index),
             ("query by the index", self._query_by_index),
             ("drop the index", self._drop_index),
+            ("take a snapshot", self._take_snapshot),
+            ("destroy rows and a table", self._destroy),
+            ("read the rows of the snapshot from a clone", self._read_the_past),
+            ("restore the snapshot in place", self._restore_snapshot),
+            ("counts and checksums after the restore", self._compare_stored),
             ("kill -9 in the middle of a load, recover", self._kill_and_recover),
             ("counts and checksums after kill -9", self._compare_stored),
             ("objects in the bucket", self._list_bucket),
@@ -230,6 +239,44 @@ class Demo:
 
     def _drop_index(self) -> None:
         self.server.run("ALTER TABLE moved.s3test DROP INDEX by_id")
+
+    # ---- the past --------------------------------------------------------------------------------------
+
+    def _take_snapshot(self) -> None:
+        self.server.run(f"SELECT ATOLL_SNAPSHOT('{SNAPSHOT}')")
+
+    def _destroy(self) -> dict:
+        self.server.run("DELETE FROM moved.flights WHERE month > 1", "DROP TABLE moved.weather")
+        rows = self.server.value("SELECT COUNT(*) FROM moved.flights")
+        return {"rows left": rows}
+
+    def _read_the_past(self) -> dict:
+        """A second server on a clone of the snapshot, beside the one that goes on."""
+        url = f"file://{self.home}/clone" if self.minio is None else f"s3://{self.minio.bucket}/clone"
+        self._atollctl("clone", behind=(url, "--snapshot", SNAPSHOT))
+        clone = Server(self.home / "clone-server", {**self.server.options, "atoll_url": url})
+        started = time.perf_counter()
+        try:
+            clone.initialize().start()
+            rows = clone.value("SELECT COUNT(*) FROM moved.flights")
+            seconds = time.perf_counter() - started
+            found = database_digests(clone, "moved")
+        finally:
+            clone.kill()
+        expect(found == self.expected, f"the clone has {found}, the snapshot {self.expected}")
+        return {"rows": rows, "seconds": seconds}
+
+    def _restore_snapshot(self) -> dict:
+        self.server.stop()
+        started = time.perf_counter()
+        self._atollctl("restore", behind=("--snapshot", SNAPSHOT, "--yes"))
+        self.server.start()
+        rows = self.server.value("SELECT COUNT(*) FROM moved.flights")
+        return {"rows": rows, "seconds": time.perf_counter() - started}
+
+    def _atollctl(self, command: str, behind: tuple[str, ...]) -> None:
+        ran = atollctl(self.server, command, behind=behind)
+        expect(ran.returncode == 0, f"atollctl {command}: {ran.stdout}{ran.stderr}")
 
     # ---- bad days --------------------------------------------------------------------------------------
 

@@ -158,3 +158,37 @@ def test_a_clone_that_reads_nothing_of_its_parent_frees_it(make_server: MakeServ
     assert ran.returncode == 1 and "still reads" in ran.stderr, ran.stdout + ran.stderr
     pin = kept_alone(parent)
     assert pin["kind"] == "clone" and pin["name"] == child.options["atoll_url"]
+
+
+def test_a_restore_in_place_undoes_a_mistake_and_is_undone(make_server: MakeServer) -> None:
+    server = make_server("shop")
+    server.start()
+    fill(server)
+    before = database_digests(server, "shop")
+    assert server.value("SELECT ATOLL_SNAPSHOT('before ☂')") == "before ☂"
+    change(server, 1)
+    server.run("CREATE TABLE shop.late (a INT PRIMARY KEY) ENGINE=ATOLL", "INSERT INTO shop.late VALUES (1)")
+    server.run("ALTER TABLE shop.orders ADD COLUMN extra INT DEFAULT 7, DROP KEY body")
+    after = database_digests(server, "shop")
+    refused = atollctl(server, "restore", behind=("--snapshot", "before ☂", "--yes"))
+    assert refused.returncode == 1 and "has not said good-bye" in refused.stderr, refused
+    server.stop()
+    unasked = atollctl(server, "restore", behind=("--snapshot", "before ☂"))
+    assert unasked.returncode == 1 and "Nothing was changed" in unasked.stderr, unasked
+    planned = told(server, "restore", behind=("--snapshot", "before ☂", "--dry-run"))
+    assert planned["commit_us"] < planned["present_commit_us"] and planned["root"] is None
+    done = told(server, "restore", behind=("--snapshot", "before ☂", "--keep", "mistake", "--yes"))
+    assert done["kept"]["name"] == "mistake"
+
+    server.start()  # its directory is that of the present
+    assert database_digests(server, "shop") == before
+    server.run("INSERT INTO shop.gone VALUES (-1, 'after the restore')")
+    expect_sound(server)
+    names = {name for (name,) in server.run("SELECT snapshot_name FROM information_schema.atoll_snapshots")}
+    assert names == {"before ☂", "mistake"}
+    server.stop()
+    told(server, "restore", behind=("--snapshot", "mistake", "--keep", "restored", "--yes"))
+    server.wipe()
+    server.start()
+    assert database_digests(server, "shop") == after
+    expect_sound(server)

@@ -48,6 +48,13 @@ Status wait_in_slices(const std::function<atoll_result(uint32_t timeout_ms)> &wa
 
 }  // namespace
 
+Status publish_all() {
+  Instance *running = instance();
+  ATOLL_RETURN_IF_ERROR(running->database->sync_wal().with("syncing the log"));
+  atoll_store *store = running->store;
+  return wait_in_slices([&](uint32_t timeout_ms) { return atoll_store_publish(store, timeout_ms); });
+}
+
 Status before_commit(bool is_spilled) {
   Instance *running = instance();
   // Seldom: a commit costs one atomic load here.

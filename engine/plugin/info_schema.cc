@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "bridge/result.h"
 #include "catalog/record.h"
 #include "handler/table_name.h"
 #include "plugin/connections.h"
@@ -98,6 +99,21 @@ ST_FIELD_INFO compactions[] = {Column("JOB", Show::ULonglong(), NOT_NULL),
                                Column("STARTED", Show::Datetime(6), NOT_NULL),
                                Column("TOOK_MS", Show::ULonglong(), NOT_NULL),
                                CEnd()};
+
+ST_FIELD_INFO snapshots[] = {Column("SNAPSHOT_NAME", Varchar(kTextMax), NOT_NULL),
+                             Column("KIND", Varchar(10), NOT_NULL),
+                             Column("CREATED", Show::Datetime(3), NULLABLE),
+                             Column("LAST_COMMIT", Show::Datetime(6), NULLABLE),
+                             Column("GTID_POSITION", Varchar(kTextMax), NOT_NULL),
+                             Column("BINLOG_FILE_NUMBER", Show::ULonglong(), NULLABLE),
+                             Column("BINLOG_OFFSET", Show::ULonglong(), NULLABLE),
+                             Column("FILES", Show::ULonglong(), NOT_NULL),
+                             Column("SHARED_BYTES", Show::ULonglong(), NOT_NULL),
+                             Column("ALONE_BYTES", Show::ULonglong(), NOT_NULL),
+                             Column("HOLDER", Varchar(kTextMax), NOT_NULL),
+                             Column("PIN", Varchar(kTextMax), NOT_NULL),
+                             Column("PROBLEM", Varchar(kTextMax), NULLABLE),
+                             CEnd()};
 }  // namespace columns
 
 // Fills one row field by field.
@@ -131,6 +147,7 @@ class Row {
     next()->store_time(&time);
     return *this;
   }
+  Row &time_us_or_null(uint64_t us) { return us == 0 ? null() : time_us(us); }
   // False: the statement fails.
   bool store() { return !schema_table_store_record(thd_, table_); }
 
@@ -293,6 +310,48 @@ int fill_compactions(THD *thd, TABLE_LIST *list, COND *) {
   return 0;
 }
 
+// What atoll_store_list_snapshots() tells, kept until rows are written.
+struct SnapshotRow {
+  explicit SnapshotRow(const atoll_snapshot &told)
+      : name(told.name),
+        kind(told.kind),
+        gtid_position(told.gtid_position),
+        creator(told.creator),
+        pin(told.pin),
+        problem(told.problem),
+        numbers(told) {}
+  std::string name, kind, gtid_position, creator, pin, problem;
+  atoll_snapshot numbers;  // its texts are gone
+};
+
+int fill_snapshots(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd)) return 0;
+  std::vector<SnapshotRow> rows;
+  const Status status = bridge::to_status(
+      atoll_store_list_snapshots(instance()->store, &rows, [](void *context, const atoll_snapshot *snapshot) {
+        static_cast<std::vector<SnapshotRow> *>(context)->emplace_back(*snapshot);
+      }));
+  if (!status.ok()) {
+    my_printf_error(ER_GET_ERRMSG, "ATOLL: reading the snapshots: %s", MYF(0), status.message());
+    return 1;
+  }
+  for (const SnapshotRow &each : rows) {
+    const atoll_snapshot &numbers = each.numbers;
+    Row row(thd, list->table);
+    row.text(each.name)
+        .text(each.kind)
+        .time_us_or_null(numbers.created_ms * 1000)
+        .time_us_or_null(numbers.commit_us);
+    row.text(each.gtid_position);
+    numbers.binlog_offset == 0 ? row.null().null()
+                               : row.number(numbers.binlog_file).number(numbers.binlog_offset);
+    row.number(numbers.files).number(numbers.shared_bytes).number(numbers.alone_bytes);
+    row.text(each.creator).text(each.pin).text_or_null(each.problem);
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
 int init_view(void *schema_table, ST_FIELD_INFO *fields, int (*fill)(THD *, TABLE_LIST *, COND *)) {
   auto *schema = static_cast<ST_SCHEMA_TABLE *>(schema_table);
   schema->fields_info = fields;
@@ -311,6 +370,9 @@ int init_locks_view(void *schema_table) { return init_view(schema_table, columns
 int init_files_view(void *schema_table) { return init_view(schema_table, columns::files, fill_files); }
 int init_compactions_view(void *schema_table) {
   return init_view(schema_table, columns::compactions, fill_compactions);
+}
+int init_snapshots_view(void *schema_table) {
+  return init_view(schema_table, columns::snapshots, fill_snapshots);
 }
 
 }  // namespace atoll::plugin

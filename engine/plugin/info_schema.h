@@ -1,16 +1,18 @@
-// INFORMATION_SCHEMA tables: ATOLL_TABLES, ATOLL_INDEXES, ATOLL_TRX, ATOLL_LOCKS, ATOLL_FILES.
+// INFORMATION_SCHEMA tables: ATOLL_TABLES, ATOLL_INDEXES, ATOLL_TRX, ATOLL_LOCKS, ATOLL_FILES,
+// ATOLL_COMPACTIONS, ATOLL_SNAPSHOTS.
 #pragma once
 
 #include "base/namespace.h"
 
 namespace atoll::plugin {
 
-// Init functions of the five plugins; the argument is their ST_SCHEMA_TABLE.
+// Init functions of the plugins; the argument is their ST_SCHEMA_TABLE.
 int init_tables_view(void *schema_table);
 int init_indexes_view(void *schema_table);
 int init_transactions_view(void *schema_table);
 int init_locks_view(void *schema_table);
 int init_files_view(void *schema_table);
 int init_compactions_view(void *schema_table);
+int init_snapshots_view(void *schema_table);
 
 }  // namespace atoll::plugin

@@ -86,6 +86,9 @@ void note_commit(const lsm::CommitMark &mark);
 // does not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync, as
 // after_commit(); else kFenced.
 Status after_ddl();
+// Waits until everything that is local is in the bucket, whatever atoll_durability says. Errors: as
+// after_commit().
+Status publish_all();
 
 // ---- databases ----
 // The handler created a table in this database directory (a name as in the file system, no slash): its db.opt

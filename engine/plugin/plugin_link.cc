@@ -1,10 +1,13 @@
 // The declaration by which the server finds the plugins of this library.
 #include "handler/server.h"
 
+#include <item_create.h>
 #include <mysql/plugin.h>
+#include <mysql/plugin_function.h>
 
 #include "plugin/info_schema.h"
 #include "plugin/plugin.h"
+#include "plugin/snapshot_functions.h"
 #include "plugin/status.h"
 #include "plugin/sysvars.h"
 
@@ -20,6 +23,9 @@ constexpr unsigned int kMaturity = MariaDB_PLUGIN_MATURITY_GAMMA;
 
 st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
+
+Plugin_function make_snapshot(ours::snapshot_function());
+Plugin_function drop_snapshot(ours::drop_snapshot_function());
 
 // Views are unloaded with the library; they hold nothing.
 int deinit_view(void *) { return 0; }
@@ -64,6 +70,21 @@ maria_declare_plugin(atoll)
   MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_COMPACTIONS", kAuthor,
   "Compactions of the ATOLL engine's table files, running and recent", PLUGIN_LICENSE_GPL,
   ours::init_compactions_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_SNAPSHOTS", kAuthor,
+  "Snapshots of the ATOLL tables, and what clones hold", PLUGIN_LICENSE_GPL,
+  ours::init_snapshots_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MariaDB_FUNCTION_PLUGIN, &make_snapshot, "atoll_snapshot", kAuthor,
+  "ATOLL_SNAPSHOT(name): keeps the ATOLL tables as they are now", PLUGIN_LICENSE_GPL,
+  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MariaDB_FUNCTION_PLUGIN, &drop_snapshot, "atoll_drop_snapshot", kAuthor,
+  "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up", PLUGIN_LICENSE_GPL,
+  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
 }
 maria_declare_plugin_end;
 // clang-format on
