@@ -122,8 +122,17 @@ bool SnapshotFunction::run(THD *thd, const std::string &name) {
   return true;
 }
 
+// The server only looks at the statement. Derived tables and subqueries are evaluated even then.
+bool is_only_looked_at(LEX &lex) {
+  return lex.is_ps_or_view_context_analysis() || (lex.describe != 0 && !lex.analyze_stmt);
+}
+
 String *SnapshotFunction::val_str(String *) {
   THD *thd = current_thd;
+  if (is_only_looked_at(*thd->lex)) {
+    null_value = true;
+    return nullptr;
+  }
   if (!is_done_) {
     is_done_ = true;
     String buffer;
