@@ -32,6 +32,7 @@
 #include "plugin/heap.h"
 #include "plugin/log.h"
 #include "plugin/side_files.h"
+#include "plugin/snapshot_keeper.h"
 #include "plugin/sysvars.h"
 #include "plugin/table_mover.h"
 
@@ -62,6 +63,7 @@ struct State {
   std::unique_ptr<SideFiles> side_files;
   std::unique_ptr<Background> background, heap;
   std::unique_ptr<TableMover> mover;
+  std::unique_ptr<SnapshotKeeper> keeper;
   std::atomic<bool> stopping{false};  // ends what the background thread is doing
   uint64_t synced_position = 0;       // of the log; background thread only
   std::atomic<Instance *> running{nullptr};
@@ -385,6 +387,7 @@ Status start_instance(handlerton *hton) {
   state.heap = std::make_unique<Background>([](uint64_t) { return_free_memory(); },
                                             std::chrono::milliseconds(kHeapLookMs));
   state.mover = std::make_unique<TableMover>();
+  state.keeper = std::make_unique<SnapshotKeeper>();
   return status;
 }
 
@@ -393,6 +396,7 @@ void stop_instance() {
   stop_moves();
   // Now, because the background thread may wait for what a flush holds up.
   if (state.owned) atoll_store_stop_waiting(state.owned->store);
+  state.keeper.reset();
   state.heap.reset();
   state.background.reset();
   if (state.owned) {

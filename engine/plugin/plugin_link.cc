@@ -24,8 +24,8 @@ constexpr unsigned int kMaturity = MariaDB_PLUGIN_MATURITY_GAMMA;
 st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
-Plugin_function make_snapshot(ours::snapshot_function());
-Plugin_function drop_snapshot(ours::drop_snapshot_function());
+Plugin_function snapshot_function(ours::snapshot_function());
+Plugin_function drop_snapshot_function(ours::drop_snapshot_function());
 
 // Views are unloaded with the library; they hold nothing.
 int deinit_view(void *) { return 0; }
@@ -77,12 +77,12 @@ maria_declare_plugin(atoll)
   ours::init_snapshots_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
 },
 {
-  MariaDB_FUNCTION_PLUGIN, &make_snapshot, "atoll_snapshot", kAuthor,
+  MariaDB_FUNCTION_PLUGIN, &snapshot_function, "atoll_snapshot", kAuthor,
   "ATOLL_SNAPSHOT(name): keeps the ATOLL tables as they are now", PLUGIN_LICENSE_GPL,
   nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
 },
 {
-  MariaDB_FUNCTION_PLUGIN, &drop_snapshot, "atoll_drop_snapshot", kAuthor,
+  MariaDB_FUNCTION_PLUGIN, &drop_snapshot_function, "atoll_drop_snapshot", kAuthor,
   "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up", PLUGIN_LICENSE_GPL,
   nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
 }

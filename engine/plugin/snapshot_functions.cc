@@ -31,22 +31,6 @@ std::string commit_text(const atoll_snapshot &snapshot) {
   return "last commit " + std::string(text) + (gtid.empty() ? "" : ", GTID position " + gtid);
 }
 
-Status make_snapshot(const std::string &name, std::string *what) {
-  // Also with atoll_durability=local: the snapshot holds all that was committed before it.
-  ATOLL_RETURN_IF_ERROR(publish_all());
-  return bridge::to_status(atoll_store_create_snapshot(
-      instance()->store, name.c_str(), what, [](void *context, const atoll_snapshot *made) {
-        *static_cast<std::string *>(context) =
-            "snapshot '" + std::string(made->name) + "': " + commit_text(*made) + ", " +
-            std::to_string(made->files) + " table files, " + std::to_string(made->shared_bytes) + " bytes";
-      }));
-}
-
-Status drop_snapshot(const std::string &name, std::string *what) {
-  *what = "snapshot '" + name + "' is given up; the server deletes what it alone kept within an hour";
-  return bridge::to_status(atoll_store_drop_snapshot(instance()->store, name.c_str()));
-}
-
 unsigned error_of(Code code) {
   switch (code) {
     case Code::kInvalid:
@@ -172,6 +156,22 @@ class CreateSnapshotFunction : public Create_func_arg1 {
 };
 
 }  // namespace
+
+Status make_snapshot(const std::string &name, std::string *what) {
+  // Also with atoll_durability=local: the snapshot holds all that was committed before it.
+  ATOLL_RETURN_IF_ERROR(publish_all());
+  return bridge::to_status(atoll_store_create_snapshot(
+      instance()->store, name.c_str(), what, [](void *context, const atoll_snapshot *made) {
+        *static_cast<std::string *>(context) =
+            "snapshot '" + std::string(made->name) + "': " + commit_text(*made) + ", " +
+            std::to_string(made->files) + " table files, " + std::to_string(made->shared_bytes) + " bytes";
+      }));
+}
+
+Status drop_snapshot(const std::string &name, std::string *what) {
+  *what = "snapshot '" + name + "' is given up; the server deletes what it alone kept within an hour";
+  return bridge::to_status(atoll_store_drop_snapshot(instance()->store, name.c_str()));
+}
 
 Create_func *snapshot_function() {
   static CreateSnapshotFunction function("atoll_snapshot", make_snapshot);

@@ -5,9 +5,19 @@
 // functions and generated columns. Both return the name.
 #pragma once
 
+#include <string>
+
+#include "base/status.h"
+
 class Create_func;
 
 namespace atoll::plugin {
+
+// What the functions do. `what` says what was recorded, for people. Requires: the engine runs. Block: until
+// the bucket has everything that is local. Errors: kInvalid, kNotFound, kFenced, kUnavailable, kInterrupted,
+// see atoll_store_create_snapshot() and atoll_store_drop_snapshot().
+Status make_snapshot(const std::string &name, std::string *what);
+Status drop_snapshot(const std::string &name, std::string *what);
 
 Create_func *snapshot_function();
 Create_func *drop_snapshot_function();

@@ -11,6 +11,7 @@
 
 #include "base/memory_limit.h"
 #include "plugin/instance.h"
+#include "plugin/snapshot_schedule.h"
 #include "plugin/sysvars.h"
 
 namespace atoll::plugin {
@@ -37,6 +38,7 @@ unsigned long durability_value, compression_value;
 unsigned int lag_max_ms_value, lag_wait_timeout_value, request_timeout_value, flush_log_value,
     compression_level_value;
 char take_over_value, read_only_value;
+char *snapshot_schedule_value;
 
 // Set once by take_settings(): what `auto` stands for.
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
@@ -98,6 +100,15 @@ void update_lag_ms(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *va
 void update_lag_bytes(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
   update_store_limits();
+}
+
+int check_snapshot_schedule(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  char buffer[256];
+  int length = sizeof(buffer);
+  const char *text = value->val_str(value, buffer, &length);
+  if (text == nullptr || !parse_snapshot_schedule({text, static_cast<size_t>(length)})) return 1;
+  *static_cast<const char **>(save) = thd_strmake(thd, text, static_cast<size_t>(length));
+  return 0;
 }
 
 // ---- The bucket: read at start ----
@@ -169,6 +180,11 @@ MYSQL_SYSVAR_UINT(
     flush_log_at_trx_commit, flush_log_value, PLUGIN_VAR_RQCMDARG,
     "1: sync the local log at each commit. 0 and 2: write it at each commit, sync it each second", nullptr,
     nullptr, 1, 0, 2, 0);
+MYSQL_SYSVAR_STR(
+    snapshot_schedule, snapshot_schedule_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+    "Snapshots to make by themselves, and how many of each to keep, e.g. hourly 24, daily 7; also weekly "
+    "and monthly. Empty: none",
+    check_snapshot_schedule, nullptr, "");
 MYSQL_SYSVAR_BOOL(read_only, read_only_value, PLUGIN_VAR_OPCMDARG,
                   "Refuse every change of ATOLL tables, for all users", nullptr, nullptr, 0);
 
@@ -248,6 +264,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(compression),
                                  MYSQL_SYSVAR(compression_level),
                                  MYSQL_SYSVAR(shared_table_max),
+                                 MYSQL_SYSVAR(snapshot_schedule),
                                  MYSQL_SYSVAR(lock_wait_timeout),
                                  MYSQL_SYSVAR(snapshot_isolation),
                                  MYSQL_SYSVAR(ignore_foreign_keys),
@@ -335,6 +352,13 @@ uint32_t lag_ms_max() { return lag_max_ms_value; }
 uint64_t lag_bytes_max() { return lag_max_bytes_value; }
 uint32_t lag_wait_timeout_ms() { return lag_wait_timeout_value * 1000; }
 uint32_t request_timeout_ms() { return request_timeout_value * 1000; }
+std::string snapshot_schedule() {
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  std::string text = snapshot_schedule_value == nullptr ? "" : snapshot_schedule_value;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  return text;
+}
+
 bool is_read_only() { return read_only_value != 0; }
 
 unsigned long lock_wait_timeout_s(void *thd) {

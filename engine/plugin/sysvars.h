@@ -46,5 +46,6 @@ uint32_t request_timeout_ms();
 // Of a table or partition, in the family that small tables share; 0: without limit.
 uint64_t shared_table_bytes_max();
 bool is_read_only();
+std::string snapshot_schedule();  // atoll_snapshot_schedule
 
 }  // namespace atoll::plugin

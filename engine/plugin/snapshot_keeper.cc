@@ -1,0 +1,65 @@
+// See snapshot_keeper.h.
+#include "handler/server.h"
+
+#include "plugin/snapshot_keeper.h"
+
+#include <mysqld.h>
+
+#include "base/interrupt.h"
+#include "bridge/result.h"
+#include "plugin/instance.h"
+#include "plugin/log.h"
+#include "plugin/snapshot_functions.h"
+#include "plugin/snapshot_schedule.h"
+#include "plugin/sysvars.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr time_t kRetrySeconds = 60;
+
+Status names_of_snapshots(std::vector<std::string> *names) {
+  return bridge::to_status(
+      atoll_store_list_snapshots(instance()->store, names, [](void *context, const atoll_snapshot *snapshot) {
+        if (std::string_view(snapshot->kind) == "snapshot")
+          static_cast<std::vector<std::string> *>(context)->emplace_back(snapshot->name);
+      }));
+}
+
+}  // namespace
+
+SnapshotKeeper::SnapshotKeeper() : background_([this](uint64_t) { look(); }) {}
+
+void SnapshotKeeper::look() {
+  if (instance() == nullptr || !mysqld_server_started || abort_loop || !may_write().ok()) return;
+  const std::string text = snapshot_schedule();
+  const time_t now = time(nullptr);
+  if (text.empty() || now < next_try_) return;
+  const Status status = keep(text, now);
+  next_try_ = status.ok() ? 0 : now + kRetrySeconds;
+  if (status.ok() || is_interrupted()) return;
+  const std::string complaint = "atoll_snapshot_schedule = '" + text + "': " + status.message();
+  if (complaint != complained_) log_warning(complaint);
+  complained_ = complaint;
+}
+
+Status SnapshotKeeper::keep(const std::string &text, time_t now) {
+  const std::optional<SnapshotSchedule> schedule = parse_snapshot_schedule(text);
+  if (!schedule) return Status(Code::kInvalid, "this is no schedule; one is 'hourly 24, daily 7'");
+  std::string periods = text;
+  for (const SnapshotRule &rule : *schedule) periods += "; " + scheduled_name(rule.period, now);
+  if (periods == done_for_) return Status::Ok();
+  std::vector<std::string> names;
+  ATOLL_RETURN_IF_ERROR(names_of_snapshots(&names).with("reading the snapshots"));
+  const SnapshotWork work = scheduled_work(*schedule, now, names);
+  std::string what;
+  for (const std::string &name : work.make)
+    ATOLL_RETURN_IF_ERROR(make_snapshot(name, &what).with("making '" + name + "'"));
+  for (const std::string &name : work.drop)
+    ATOLL_RETURN_IF_ERROR(drop_snapshot(name, &what).with("dropping '" + name + "'"));
+  done_for_ = periods;
+  complained_.clear();
+  return Status::Ok();
+}
+
+}  // namespace atoll::plugin
