@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test says so by failing.
 
-use atoll_objstore::{AtollRead, AtollResult, AtollStoreConfig, AtollStoreStats};
+use atoll_objstore::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
 use std::mem::{offset_of, size_of};
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,6 +26,8 @@ int main(void) {
   printf("%zu %zu %zu %zu", offsetof(atoll_store_stats, wal_chunks_shipped),
          offsetof(atoll_store_stats, trim_disabled), offsetof(atoll_store_stats, database_uuid),
          offsetof(atoll_store_stats, last_error));
+  printf(" %zu %zu %zu", sizeof(atoll_snapshot), offsetof(atoll_snapshot, created_ms),
+         offsetof(atoll_snapshot, alone_bytes));
   return 0;
 }
 "#;
@@ -57,6 +59,9 @@ fn structs_have_the_layout_of_the_header() {
         offset_of!(AtollStoreStats, trim_disabled),
         offset_of!(AtollStoreStats, database_uuid),
         offset_of!(AtollStoreStats, last_error),
+        size_of::<AtollSnapshot>(),
+        offset_of!(AtollSnapshot, created_ms),
+        offset_of!(AtollSnapshot, alone_bytes),
     ];
     assert_eq!(in_c, in_rust);
 }
@@ -64,12 +69,10 @@ fn structs_have_the_layout_of_the_header() {
 #[test]
 fn every_function_of_the_header_exists() {
     let header = std::fs::read_to_string(header()).unwrap();
-    let sources: String = ["store.rs", "file.rs", "log_stream.rs", "stats.rs"]
-        .iter()
-        .map(|name| {
-            let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src").join(name);
-            std::fs::read_to_string(path).unwrap()
-        })
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources: String = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
         .collect();
     let mut names = 0;
     for piece in header.split('(') {
