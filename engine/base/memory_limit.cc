@@ -70,9 +70,12 @@ uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::f
 }
 
 uint64_t memory_limit_bytes() {
-  const uint64_t machine = machine_memory_bytes();
-  const uint64_t group = group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
-  return group == 0 ? machine : std::min(machine, group);
+  static const uint64_t limit = [] {
+    const uint64_t machine = machine_memory_bytes();
+    const uint64_t group = group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
+    return group == 0 ? machine : std::min(machine, group);
+  }();
+  return limit;
 }
 
 }  // namespace atoll

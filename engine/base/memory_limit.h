@@ -9,7 +9,7 @@
 namespace atoll {
 
 // Bytes: the machine's memory, or less where a control group (a container, a systemd unit) limits the
-// process. 1 GiB if neither can be told.
+// process. 1 GiB if neither can be told. Read from the system once, by the first call.
 uint64_t memory_limit_bytes();
 
 // Bytes: the least limit of the memory groups that `membership` (/proc/self/cgroup) names, and of those above

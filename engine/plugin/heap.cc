@@ -42,10 +42,7 @@ constexpr int kLooksPerCount = 8;
 // Where memory is nearly used up, the kernel ends the process next: looking each time is worth its cost.
 constexpr int64_t kTightGrowthBytesMin = 8 << 20;
 
-bool is_tight(int64_t bytes) {
-  static const auto limit = static_cast<int64_t>(memory_limit_bytes());
-  return bytes > limit / 4 * 3;
-}
+bool is_tight(int64_t bytes) { return bytes > static_cast<int64_t>(memory_limit_bytes()) / 4 * 3; }
 
 // 0: unknown.
 int64_t resident_bytes() {

@@ -140,15 +140,11 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
         Command::Snapshot { action } => snapshot::run(printer, inspector, action).await,
-        Command::Clone { url, new_url, snapshot, discard_unfinished } => {
-            clone::check_same_service(url, new_url)?;
-            let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
-            clone::run(printer, inspector, &child, new_url, snapshot.as_deref(), *discard_unfinished).await
+        Command::Clone { new_url, snapshot, discard_unfinished, .. } => {
+            clone_into(cli, printer, inspector, new_url, snapshot.as_deref(), *discard_unfinished).await
         }
-        Command::Restore { url, snapshot, to: Some(new_url), dry_run: false, .. } => {
-            clone::check_same_service(url, new_url)?;
-            let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
-            clone::run(printer, inspector, &child, new_url, Some(snapshot), false).await
+        Command::Restore { snapshot, to: Some(new_url), dry_run: false, .. } => {
+            clone_into(cli, printer, inspector, new_url, Some(snapshot), false).await
         }
         Command::Restore { snapshot, dry_run: true, .. } => restore::plan(printer, inspector, snapshot).await,
         Command::Restore { snapshot, keep, take_over, yes, .. } => {
@@ -161,6 +157,20 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         Command::Gc { .. } => gc::plan(printer, inspector).await,
         Command::Doctor { .. } | Command::Certify { .. } => Ok(true),
     }
+}
+
+/// Clones the database of `inspector` into `new_url`. True: it is there.
+async fn clone_into(
+    cli: &Cli,
+    printer: &Printer,
+    inspector: &Inspector,
+    new_url: &str,
+    snapshot: Option<&str>,
+    discards_unfinished: bool,
+) -> Result<bool, StoreError> {
+    clone::check_same_service(cli.command.url(), new_url)?;
+    let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
+    clone::run(printer, inspector, &child, new_url, snapshot, discards_unfinished).await
 }
 
 async fn connect(cli: &Cli) -> Result<Bucket, StoreError> {

@@ -43,6 +43,18 @@ pub(crate) struct MergeLimits {
     pub(crate) run_bytes_max: u64,
 }
 
+impl MergeLimits {
+    /// Of a server.
+    pub(crate) const SERVER: Self = Self {
+        merge_chunks: 24,
+        small_bytes_max: 4 << 20,
+        objects_max: 72,
+        chunks_bytes_max: 32 << 20,
+        runs_max: 40,
+        run_bytes_max: 64 << 20,
+    };
+}
+
 /// One object that goes into a merged one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {

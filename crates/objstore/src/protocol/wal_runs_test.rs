@@ -5,14 +5,7 @@ use super::test_random::Random;
 use super::wal_record::WalRun;
 use super::wal_runs::*;
 
-const LIMITS: MergeLimits = MergeLimits {
-    merge_chunks: 24,
-    small_bytes_max: 4 << 20,
-    objects_max: 72,
-    chunks_bytes_max: 32 << 20,
-    runs_max: 40,
-    run_bytes_max: 64 << 20,
-};
+const LIMITS: MergeLimits = MergeLimits::SERVER;
 
 /// A bucket that merges at once whatever is planned, and publishes a root after each merge.
 #[derive(Default)]
