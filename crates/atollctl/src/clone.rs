@@ -3,7 +3,8 @@
 use crate::ask;
 use crate::output::{Printer, size};
 use objstore::config::Location;
-use objstore::protocol::{CloneRequest, Inspector};
+use objstore::date::utc;
+use objstore::protocol::{CloneRequest, Inspector, Past};
 use objstore::{Bucket, StoreError};
 
 /// Clones the database of `inspector`, at `url`, into `child`, at `child_url`. True: it is there.
@@ -12,15 +13,11 @@ pub(crate) async fn run(
     inspector: &Inspector,
     child: &Bucket,
     child_url: &str,
-    snapshot: Option<&str>,
+    past: Option<Past>,
     discards_unfinished: bool,
 ) -> Result<bool, StoreError> {
-    let request = CloneRequest {
-        snapshot: snapshot.map(str::to_owned),
-        place: child_url.to_owned(),
-        creator: ask::this_process(),
-        discards_unfinished,
-    };
+    let request =
+        CloneRequest { past, place: child_url.to_owned(), creator: ask::this_process(), discards_unfinished };
     let made = match inspector.clone_to(child, &request).await {
         Ok(made) => made,
         Err(error @ (StoreError::Invalid(_) | StoreError::NotFound { .. })) => {
@@ -38,6 +35,10 @@ pub(crate) async fn run(
         "made database {uuid} from root {}/{} of {}",
         parent.epoch, parent.slot, parent.db_uuid
     ));
+    if let Some(time_us) = made.commit_us {
+        let gtid = if made.gtid_position.is_empty() { "none" } else { &made.gtid_position };
+        printer.line(&format!("its last commit is that of {} UTC, GTID position {gtid}", utc(time_us)));
+    }
     printer.line(&format!(
         "{} table files, {}, stay where they are; {} of MANIFEST and log were copied",
         made.files,
@@ -62,17 +63,12 @@ pub(crate) async fn release(printer: &Printer, inspector: &Inspector) -> Result<
     Ok(true)
 }
 
-/// Errors: `Invalid` when a clone at `child` could not read files at `parent`.
-pub(crate) fn check_same_service(parent: &str, child: &str) -> Result<(), StoreError> {
-    let is_same = match (Location::parse(parent)?, Location::parse(child)?) {
+/// Whether a clone at `child` could read files at `parent`: its file map names a prefix of the same bucket, or a directory of the same
+/// machine.
+pub(crate) fn shares_files(parent: &str, child: &str) -> Result<bool, StoreError> {
+    Ok(match (Location::parse(parent)?, Location::parse(child)?) {
         (Location::Directory(_), Location::Directory(_)) => true,
         (Location::S3 { bucket, .. }, Location::S3 { bucket: other, .. }) => bucket == other,
         _ => false,
-    };
-    if is_same {
-        return Ok(());
-    }
-    Err(StoreError::Invalid(format!(
-        "a clone shares the files of its parent, so {child} must be in the same bucket as {parent}, or both must be directories"
-    )))
+    })
 }

@@ -1,8 +1,15 @@
 //! What can be asked for on the command line.
 
+use crate::copy::TargetOptions;
+use crate::figures::cost::CostOptions;
+use crate::figures::ui::UiOptions;
 use crate::snapshot::SnapshotAction;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
 use objstore::certify::CertifyOptions;
+use objstore::date;
+use objstore::protocol::{Gtid, Past};
+use std::path::PathBuf;
 
 /// One request.
 #[derive(Subcommand)]
@@ -37,6 +44,12 @@ pub(crate) enum Command {
         /// Also read every table file and check its checksum.
         #[arg(long)]
         deep: bool,
+        /// Prove it: restore into a scratch directory as a new server does, read every table file, and leave the outcome in the bucket.
+        #[arg(long)]
+        restore: bool,
+        /// Where the scratch directory is made. Default: that for temporary files. Needs room for MANIFEST and log.
+        #[arg(long, value_name = "DIRECTORY", requires = "restore")]
+        scratch: Option<PathBuf>,
     },
     /// Verifies, and looks for objects that nobody needs: orphaned, waiting, or of somebody else. Deletes nothing.
     Fsck {
@@ -63,6 +76,46 @@ pub(crate) enum Command {
         #[arg(long)]
         resume: bool,
     },
+    /// Shows what takes space, by table, and for whom: the present, the past, both, or nobody.
+    Du {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// Each index on a line of its own, where a file holds one index only.
+        #[arg(long)]
+        indexes: bool,
+    },
+    /// Follows what is being published: roots, table files, chunks of the log. Ends on Ctrl-C.
+    Tail {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// End after this time.
+        #[arg(long, value_name = "SECONDS")]
+        seconds: Option<u64>,
+    },
+    /// Shows what the stored bytes cost in a month, and the requests of a running server.
+    Cost {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        #[command(flatten)]
+        options: CostOptions,
+    },
+    /// Serves a page with pictures on this machine only: time line, space, cost. Ends on Ctrl-C.
+    Ui {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        #[command(flatten)]
+        options: UiOptions,
+    },
+    /// Prints a script that completes commands and options in a shell.
+    Completion {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Writes man pages.
+    Man {
+        /// Directory for them.
+        directory: PathBuf,
+    },
     /// Makes, shows and drops snapshots: states of the database that stay in the bucket.
     Snapshot {
         #[command(subcommand)]
@@ -74,24 +127,43 @@ pub(crate) enum Command {
         url: String,
         /// Where the clone will be: another prefix of the same bucket, or another directory. Must be empty.
         new_url: String,
-        /// Begin with this snapshot instead of what is in the bucket now.
-        #[arg(long, value_name = "NAME")]
-        snapshot: Option<String>,
+        /// Begin with a state of the past instead of what is in the bucket now.
+        #[command(flatten)]
+        past: PastOptions,
         /// Delete what a clone into NEW_URL that did not end has left. None may be running.
         #[arg(long)]
         discard_unfinished: bool,
     },
-    /// Puts the database back to a snapshot, while no server runs. The present becomes a snapshot first.
+    /// Keeps a copy of the database in another bucket, service or directory in step, beside a running server: copies what is new.
+    Copy {
+        /// file:///absolute/path or s3://bucket/prefix of the database to copy
+        url: String,
+        /// Where the copy is, or will be; must be empty the first time.
+        new_url: String,
+        #[command(flatten)]
+        to: TargetOptions,
+        /// Move at most so many MiB of table files in a second.
+        #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+        limit_mib_per_second: Option<u64>,
+    },
+    /// Makes a clone, whose server does not run, independent of its parent: copies the table files that they share.
+    Materialize {
+        /// file:///absolute/path or s3://bucket/prefix of the clone
+        url: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Puts the database back to a snapshot or a moment, while no server runs. The present becomes a snapshot first.
     Restore {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
-        /// The snapshot to go back to.
-        #[arg(long, value_name = "NAME")]
-        snapshot: String,
+        #[command(flatten)]
+        past: PastOptions,
         /// Name of the snapshot that keeps the present. Default: "before restore", and the time.
         #[arg(long, value_name = "NAME", conflicts_with = "to")]
         keep: Option<String>,
-        /// Leave this database as it is, and make another one of the snapshot here: see clone.
+        /// Leave this database as it is, and make another one of that state here: see clone.
         #[arg(long, value_name = "NEW_URL")]
         to: Option<String>,
         /// The last server did not end in order, and surely does not run any more.
@@ -128,6 +200,30 @@ pub(crate) enum Command {
     },
 }
 
+/// A state of the past.
+#[derive(Args)]
+#[group(multiple = false)]
+pub(crate) struct PastOptions {
+    /// That of a snapshot.
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    /// After the last transaction that was committed by then: '2026-11-20 10:00:00' is UTC, '2026-11-20 10:00:00+02:00' is not. Needs
+    /// atoll_history_retention.
+    #[arg(long, value_name = "MOMENT", value_parser = |text: &str| date::parse(text).map_err(|error| error.to_string()))]
+    at: Option<u64>,
+    /// After this transaction: domain-server-sequence. Needs atoll_history_retention.
+    #[arg(long, value_name = "GTID", value_parser = |text: &str| text.parse::<Gtid>().map_err(|error| error.to_string()))]
+    gtid: Option<Gtid>,
+}
+
+impl PastOptions {
+    /// None: nothing was given.
+    pub(crate) fn get(&self) -> Option<Past> {
+        let snapshot = self.snapshot.clone().map(Past::Snapshot);
+        snapshot.or_else(|| self.at.map(Past::At)).or_else(|| self.gtid.map(Past::Gtid))
+    }
+}
+
 impl Command {
     /// Where the database is.
     pub(crate) fn url(&self) -> &str {
@@ -142,9 +238,17 @@ impl Command {
             | Self::Doctor { url, .. }
             | Self::Certify { url, .. }
             | Self::Clone { url, .. }
+            | Self::Copy { url, .. }
+            | Self::Materialize { url, .. }
             | Self::Restore { url, .. }
             | Self::Release { url }
+            | Self::Du { url, .. }
+            | Self::Tail { url, .. }
+            | Self::Cost { url, .. }
+            | Self::Ui { url, .. }
             | Self::Gc { url, .. } => url,
+            // Of no database.
+            Self::Completion { .. } | Self::Man { .. } => "",
         }
     }
 }

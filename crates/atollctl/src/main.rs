@@ -2,29 +2,39 @@
 //!
 //! Only `restore` claims a database. The others write nothing to it, except the probe objects of `doctor` and `certify`, which they
 //! delete again, and pins: those of snapshots, and that of `gc --pause`.
-//! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, 2 that could not be told.
+//! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, or what was asked for cannot be done,
+//! 2 that could not be told.
 
 mod ask;
 mod certify;
 mod clone;
 mod command;
+mod copy;
 mod doctor;
+mod figures;
 mod gc;
+mod manual;
+mod materialize;
 mod output;
 mod policy;
+mod progress;
+mod protect;
+mod prove;
 mod restore;
 mod snapshot;
 
 use ask::Consent;
 use clap::{Args, Parser};
 use command::Command;
+use figures::{cost, du, tail, ui};
 use gc::print_unneeded;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use objstore::certify::{CertifyOptions, Fitness};
-use objstore::protocol::{FsckOptions, Inspector, VerifyReport};
+use objstore::date::utc;
+use objstore::protocol::{FsckOptions, Inspector, Past, VerifyReport};
 use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
-use output::{Printer, Table, age, size, utc};
+use output::{Printer, Table, age, size};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +117,8 @@ async fn run(cli: &Cli) -> Result<u8, StoreError> {
             let options = CertifyOptions { rounds: *rounds, ..CertifyOptions::default() };
             return certify(cli, &printer, &options).await;
         }
+        Command::Completion { shell } => manual::completion::<Cli>(&printer, *shell)?,
+        Command::Man { directory } => manual::pages::<Cli>(&printer, directory)?,
         _ => look(cli, &printer, &Inspector::new(connect(cli).await?)).await?,
     };
     Ok(u8::from(!is_well))
@@ -134,28 +146,50 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         Command::Ls { objects: true, .. } => objects(printer, inspector).await,
         Command::Roots { .. } => roots(printer, inspector).await,
         Command::Commits { .. } => commits(printer, inspector).await,
+        Command::Verify { restore: true, scratch, .. } => {
+            prove::run(printer, inspector, scratch.as_deref()).await
+        }
         Command::Verify { deep, .. } => verify(printer, inspector, *deep).await,
         Command::Fsck { deep, grace_hours, .. } => {
             let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
+        Command::Du { indexes, .. } => du::run(printer, inspector, *indexes).await,
+        Command::Tail { seconds, .. } => tail::run(printer, inspector.clone(), *seconds).await,
+        Command::Cost { options, .. } => cost::run(printer, inspector, options).await,
+        Command::Ui { options, .. } => ui::run(printer, inspector, options).await,
         Command::Snapshot { action } => snapshot::run(printer, inspector, action).await,
-        Command::Clone { new_url, snapshot, discard_unfinished, .. } => {
-            clone_into(cli, printer, inspector, new_url, snapshot.as_deref(), *discard_unfinished).await
+        Command::Clone { new_url, past, discard_unfinished, .. } => {
+            clone_into(cli, printer, inspector, new_url, past.get(), *discard_unfinished).await
         }
-        Command::Restore { snapshot, to: Some(new_url), dry_run: false, .. } => {
-            clone_into(cli, printer, inspector, new_url, Some(snapshot), false).await
+        Command::Copy { new_url, to, limit_mib_per_second: limit, .. } => {
+            let purpose = copy::Purpose::InStep { limit_mib_per_second: *limit };
+            let target = connect_target(cli, to, new_url).await?;
+            copy::run(printer, inspector, &target, new_url, purpose).await
         }
-        Command::Restore { snapshot, dry_run: true, .. } => restore::plan(printer, inspector, snapshot).await,
-        Command::Restore { snapshot, keep, take_over, yes, .. } => {
+        Command::Materialize { yes, .. } => {
             let consent = if *yes { Consent::Given } else { Consent::Asked };
-            restore::run(printer, inspector, snapshot, keep.as_deref(), *take_over, consent).await
+            materialize::run(printer, inspector, consent).await
+        }
+        Command::Restore { past, to: Some(new_url), dry_run: false, .. } => {
+            clone_into(cli, printer, inspector, new_url, Some(restore::wanted(past)?), false).await
+        }
+        Command::Restore { past, dry_run: true, .. } => {
+            restore::plan(printer, inspector, &restore::wanted(past)?).await
+        }
+        Command::Restore { past, keep, take_over, yes, .. } => {
+            let consent = if *yes { Consent::Given } else { Consent::Asked };
+            restore::run(printer, inspector, restore::wanted(past)?, keep.as_deref(), *take_over, consent)
+                .await
         }
         Command::Release { .. } => clone::release(printer, inspector).await,
         Command::Gc { pause: true, .. } => gc::pause(printer, inspector).await,
         Command::Gc { resume: true, .. } => gc::resume(printer, inspector).await,
         Command::Gc { .. } => gc::plan(printer, inspector).await,
-        Command::Doctor { .. } | Command::Certify { .. } => Ok(true),
+        Command::Doctor { .. }
+        | Command::Certify { .. }
+        | Command::Completion { .. }
+        | Command::Man { .. } => Ok(true),
     }
 }
 
@@ -165,12 +199,20 @@ async fn clone_into(
     printer: &Printer,
     inspector: &Inspector,
     new_url: &str,
-    snapshot: Option<&str>,
+    past: Option<Past>,
     discards_unfinished: bool,
 ) -> Result<bool, StoreError> {
-    clone::check_same_service(cli.command.url(), new_url)?;
-    let child = client::connect(&with_region(&config_of(cli, new_url)).await, Arc::default())?;
-    clone::run(printer, inspector, &child, new_url, snapshot, discards_unfinished).await
+    let child = connect_target(cli, &copy::TargetOptions::default(), new_url).await?;
+    if !clone::shares_files(cli.command.url(), new_url)? {
+        eprintln!("atollctl: {new_url} cannot share files with {}: all are copied", cli.command.url());
+        return copy::run(printer, inspector, &child, new_url, copy::Purpose::Clone(past)).await;
+    }
+    clone::run(printer, inspector, &child, new_url, past, discards_unfinished).await
+}
+
+/// The bucket at `url`, where something is to be made.
+async fn connect_target(cli: &Cli, to: &copy::TargetOptions, url: &str) -> Result<Bucket, StoreError> {
+    client::connect(&with_region(&to.apply(config_of(cli, url))).await, Arc::default())
 }
 
 async fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
@@ -330,16 +372,8 @@ async fn commits(printer: &Printer, inspector: &Inspector) -> Result<bool, Store
 }
 
 async fn verify(printer: &Printer, inspector: &Inspector, deep: bool) -> Result<bool, StoreError> {
-    let bar = if printer.is_json() || !deep { ProgressBar::hidden() } else { ProgressBar::new(0) };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
-        bar.set_style(style);
-    }
-    let report = inspector
-        .verify(deep, |done, total| {
-            bar.set_length(total);
-            bar.set_position(done);
-        })
-        .await?;
+    let bar = if deep { progress::bytes_bar(printer) } else { ProgressBar::hidden() };
+    let report = inspector.verify(deep, |done, total| progress::show(&bar, done, total)).await?;
     bar.finish_and_clear();
     if printer.is_json() {
         printer.json(&report);

@@ -23,6 +23,12 @@ impl Printer {
         let _ = writeln!(std::io::stdout(), "{text}");
     }
 
+    /// As [`Self::line`], and false when the reader went away.
+    pub(crate) fn try_line(&self, text: &str) -> bool {
+        let mut out = std::io::stdout();
+        writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
+    }
+
     pub(crate) fn json(&self, value: &impl Serialize) {
         if let Ok(text) = serde_json::to_string_pretty(value) {
             self.line(&text);
@@ -100,40 +106,20 @@ pub(crate) fn size(bytes: u64) -> String {
     if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
 }
 
+/// Milliseconds since 1970, by this machine's clock.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_millis() as u64)
+}
+
 /// How long ago a time in milliseconds since 1970 was, by this machine's clock.
 pub(crate) fn age(time_ms: u64) -> String {
-    let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_millis() as u64);
-    let seconds = now_ms.saturating_sub(time_ms) / 1000;
+    let seconds = now_ms().saturating_sub(time_ms) / 1000;
     match seconds {
         0..120 => format!("{seconds} s ago"),
         120..7200 => format!("{} min ago", seconds / 60),
         7200..172_800 => format!("{} h ago", seconds / 3600),
         _ => format!("{} days ago", seconds / 86_400),
     }
-}
-
-/// A time in microseconds since 1970 as `2026-01-31 23:59:59.000001`.
-pub(crate) fn utc(time_us: u64) -> String {
-    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
-    let (mut day, of_day) = (seconds / 86_400, seconds % 86_400);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let mut year = 1970;
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}.{micros:06}", day + 1)
 }
 
 #[cfg(test)]
@@ -153,16 +139,5 @@ mod tests {
             (size(17), size(1536), size(3 << 30)),
             ("17 B".into(), "1.5 KiB".into(), "3.0 GiB".into())
         );
-    }
-
-    /// Expected: `date -u -d @SECONDS`.
-    #[test]
-    fn times_are_dates() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00.000000");
-        assert_eq!(utc(1_709_164_799_000_001), "2024-02-28 23:59:59.000001");
-        assert_eq!(utc(1_709_251_200_000_000), "2024-03-01 00:00:00.000000");
-        assert_eq!(utc(4_107_542_399_999_999), "2100-02-28 23:59:59.999999");
-        assert_eq!(utc(4_107_542_400_000_000), "2100-03-01 00:00:00.000000");
-        assert_eq!(utc(1_798_761_599_000_000), "2026-12-31 23:59:59.000000");
     }
 }

@@ -1,49 +1,60 @@
-//! `atollctl restore`: puts a database back to a snapshot.
+//! `atollctl restore`: puts a database back to a snapshot or a moment.
 
 use crate::ask::{self, Consent};
-use crate::output::{Printer, shown, size, utc};
+use crate::command::PastOptions;
+use crate::output::{Printer, shown, size};
 use objstore::StoreError;
-use objstore::protocol::{Inspector, RewindRequest, RewindStatus};
+use objstore::date::utc;
+use objstore::protocol::{Inspector, Past, RewindRequest, RewindStatus};
 use std::time::SystemTime;
 
+/// Errors: `Invalid` when none of the options was given.
+pub(crate) fn wanted(past: &PastOptions) -> Result<Past, StoreError> {
+    let missing =
+        || StoreError::Invalid("which state? Give --snapshot NAME, --at MOMENT or --gtid GTID".to_owned());
+    past.get().ok_or_else(missing)
+}
+
 /// Shows what [`run`] would do. True: it can be done.
-pub(crate) async fn plan(
-    printer: &Printer,
-    inspector: &Inspector,
-    snapshot: &str,
-) -> Result<bool, StoreError> {
-    let plan = match inspector.plan_rewind(snapshot).await {
+pub(crate) async fn plan(printer: &Printer, inspector: &Inspector, past: &Past) -> Result<bool, StoreError> {
+    let plan = match inspector.plan_rewind(past).await {
         Err(error) => return refused(error),
         Ok(plan) => plan,
     };
     if printer.is_json() {
         printer.json(&plan);
     } else {
-        printer.line(&what(&plan, snapshot));
+        printer.line(&what(&plan, past));
+        let ((epoch, slot), (first, end)) = (plan.from_root, plan.log_chunks);
+        let cut = if plan.is_cut { ", the last of which is cut" } else { "" };
+        let chunks = end.saturating_sub(first);
+        printer.line(&format!(
+            "from root {epoch}/{slot} and {chunks} chunks of the log behind it, {first} to {end}{cut}"
+        ));
     }
     Ok(true)
 }
 
-/// Puts the database back to `snapshot` and keeps the present as the snapshot `keep`. True: it is done.
+/// Puts the database back to `past` and keeps the present as the snapshot `keep`. True: it is done.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
-    snapshot: &str,
+    past: Past,
     keep: Option<&str>,
     takes_over: bool,
     consent: Consent,
 ) -> Result<bool, StoreError> {
-    let plan = match inspector.plan_rewind(snapshot).await {
+    let plan = match inspector.plan_rewind(&past).await {
         Err(error) => return refused(error),
         Ok(plan) => plan,
     };
     let keep = keep.map_or_else(default_name, str::to_owned);
-    let question = format!("{} The present stays as the snapshot '{}'.", what(&plan, snapshot), shown(&keep));
+    let question = format!("{} The present stays as the snapshot '{}'.", what(&plan, &past), shown(&keep));
     if let Err(error) = consent.to(&question) {
         return refused(error);
     }
     let creator = ask::this_process();
-    let request = RewindRequest { snapshot: snapshot.to_owned(), keep, creator, takes_over };
+    let request = RewindRequest { past, keep, creator, takes_over };
     let done = match inspector.rewind(&request).await {
         Err(error) => return refused(error),
         Ok(done) => done,
@@ -53,7 +64,7 @@ pub(crate) async fn run(
         return Ok(true);
     }
     let (epoch, slot) = done.root.unwrap_or_default();
-    printer.line(&format!("the database is as in '{}', in root {epoch}/{slot}", shown(snapshot)));
+    printer.line(&format!("the database is as in {}, in root {epoch}/{slot}", name_of(&request.past)));
     printer.line(&format!("the state before it is the snapshot '{}'", shown(&request.keep)));
     printer.line(
         "start the server: it moves its local directory aside and rebuilds it. Its binary log still has what was undone",
@@ -61,15 +72,23 @@ pub(crate) async fn run(
     Ok(true)
 }
 
-fn what(plan: &RewindStatus, snapshot: &str) -> String {
+fn what(plan: &RewindStatus, past: &Past) -> String {
     format!(
-        "Restoring '{}': the newest commit will be that of {} instead of {}; {} table files, {}, none of which is copied.",
-        shown(snapshot),
+        "Restoring {}: the newest commit will be that of {} instead of {}; {} table files, {}, none of which is copied.",
+        name_of(past),
         commit(plan.commit_us, &plan.gtid_position),
         commit(plan.present_commit_us, &plan.present_gtid_position),
         plan.files,
         size(plan.files_bytes)
     )
+}
+
+fn name_of(past: &Past) -> String {
+    match past {
+        Past::Snapshot(name) => format!("'{}'", shown(name)),
+        Past::At(time_us) => format!("the moment {} UTC", utc(*time_us)),
+        Past::Gtid(gtid) => format!("transaction {gtid}"),
+    }
 }
 
 fn commit(time_us: Option<u64>, gtid: &str) -> String {

@@ -1,9 +1,11 @@
 //! `atollctl snapshot`: makes, shows and drops snapshots of a database.
 
 use crate::ask::{self, Consent};
-use crate::output::{Printer, Table, age, shown, size, utc};
+use crate::output::{Printer, Table, age, shown, size};
+use crate::protect;
 use clap::Subcommand;
 use objstore::StoreError;
+use objstore::date::utc;
 use objstore::protocol::{Inspector, SnapshotStatus};
 
 /// What to do with snapshots.
@@ -34,12 +36,25 @@ pub(crate) enum SnapshotAction {
         #[arg(long)]
         yes: bool,
     },
+    /// Protects a snapshot: nobody who goes through Atoll drops it before a date.
+    Protect {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// The name of the snapshot.
+        name: String,
+        /// '2027-01-31' or '2027-01-31 10:00:00', in UTC. The latest date that was given counts.
+        #[arg(long, value_name = "DATE", value_parser = protect::parse_until)]
+        until: u64,
+    },
 }
 
 impl SnapshotAction {
     pub(crate) fn url(&self) -> &str {
         match self {
-            Self::Create { url, .. } | Self::List { url } | Self::Drop { url, .. } => url,
+            Self::Create { url, .. }
+            | Self::List { url }
+            | Self::Drop { url, .. }
+            | Self::Protect { url, .. } => url,
         }
     }
 }
@@ -52,6 +67,7 @@ pub(crate) async fn run(
 ) -> Result<bool, StoreError> {
     match action {
         SnapshotAction::Create { name, .. } => create(printer, inspector, name).await,
+        SnapshotAction::Protect { name, until, .. } => protect::run(printer, inspector, name, *until).await,
         SnapshotAction::List { .. } => list(printer, inspector).await,
         SnapshotAction::Drop { name, pin, yes, .. } => {
             let consent = if *yes { Consent::Given } else { Consent::Asked };
@@ -96,6 +112,7 @@ async fn list(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreErr
         ">files",
         ">shared",
         ">alone",
+        "protected until",
         "pin",
     ];
     let mut table = Table::new(&headings);
@@ -122,6 +139,7 @@ fn row(snapshot: &SnapshotStatus) -> Vec<String> {
         snapshot.files.to_string(),
         size(snapshot.shared_bytes),
         size(snapshot.alone_bytes),
+        snapshot.protected_until_s.map(protect::day_and_time).unwrap_or_default(),
         snapshot.pin.clone(),
     ]
 }
@@ -156,9 +174,13 @@ async fn drop_one(
         size(snapshot.alone_bytes)
     );
     consent.to(&what)?;
-    match is_pin {
-        true => inspector.drop_pin(name).await?,
-        false => inspector.drop_snapshot(name).await?,
+    let dropped = match is_pin {
+        true => inspector.drop_pin(name).await,
+        false => inspector.drop_snapshot(name).await,
+    };
+    match dropped {
+        Err(error @ StoreError::Invalid(_)) => return refused(&error),
+        dropped => dropped?,
     }
     if printer.is_json() {
         printer.json(snapshot);

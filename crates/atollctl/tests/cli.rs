@@ -145,9 +145,62 @@ fn a_clone_is_made_beside_its_parent_and_reads_its_files() {
     assert!(code == Some(1) && text.contains("holds a database"), "{code:?} {text}");
     let (code, text) = atollctl(&["release", &copy]);
     assert!(code == Some(1) && text.contains("still reads"), "{code:?} {text}");
-    let (code, text) = atollctl(&["clone", &url, "s3://bucket/copy"]);
-    assert!(code == Some(2) && text.contains("same bucket"), "{code:?} {text}");
     assert!(atollctl(&["status", &copy]).1.contains("cloned"));
+}
+
+#[test]
+fn a_materialized_clone_needs_no_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let clone = format!("file://{}", dir.path().join("clone").display());
+    assert_eq!(atollctl(&["clone", &url, &clone]).0, Some(0));
+    let (code, text) = atollctl(&["materialize", &url, "--yes"]);
+    assert!(code == Some(1) && text.contains("no clone"), "{code:?} {text}");
+    let (code, text) = atollctl(&["materialize", &clone]);
+    assert!(
+        code == Some(1) && text.contains("1 table files, 12 B") && text.contains("--yes"),
+        "{code:?} {text}"
+    );
+    let (code, text) = atollctl(&["materialize", &clone, "--yes"]);
+    assert!(code == Some(0) && text.contains("copied 1 table files, 12 B"), "{code:?} {text}");
+    fs::remove_dir_all(dir.path().join("bucket")).unwrap();
+    let (code, text) = atollctl(&["verify", "--restore", &clone]);
+    assert!(code == Some(0) && text.contains("1 table files read (12 B)"), "{code:?} {text}");
+}
+
+#[test]
+fn a_copy_in_another_place_is_made_kept_in_step_and_proved() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let copy = format!("file://{}", dir.path().join("copy").display());
+    let (code, text) = atollctl(&["copy", &url, &copy, "--limit-mib-per-second", "5"]);
+    assert!(code == Some(0) && text.contains("copied 1 table files, 12 B"), "{code:?} {text}");
+    let (code, text) = atollctl(&["copy", &url, &copy]);
+    assert!(code == Some(0) && text.contains("in step already"), "{code:?} {text}");
+    assert_eq!(atollctl(&["snapshot", "list", &url, "--json"]), (Some(0), "[]\n".to_owned()));
+    let (code, text) = atollctl(&["--json", "verify", "--restore", &copy]);
+    assert!(code == Some(0) && text.contains("\"is_restorable\": true"), "{code:?} {text}");
+    fs::remove_dir_all(dir.path().join("copy/sst")).unwrap();
+    let (code, text) = atollctl(&["verify", "--restore", &copy]);
+    assert!(code == Some(1) && text.contains("PROBLEM"), "{code:?} {text}");
+    let proved = fs::read_to_string(dir.path().join("copy/hint/proved")).unwrap();
+    assert!(proved.contains("\"is_restorable\": false"), "{proved}");
+    let (code, text) = atollctl(&["copy", &copy, &url]);
+    assert!(code == Some(1) && text.contains("no copy of"), "{code:?} {text}");
+}
+
+#[test]
+fn a_protected_snapshot_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    assert_eq!(atollctl(&["snapshot", "create", &url, "s"]).0, Some(0));
+    let (code, text) = atollctl(&["snapshot", "protect", &url, "s", "--until", "2126-01-31"]);
+    assert!(code == Some(0) && text.contains("until 2126-01-31 00:00:00 UTC"), "{code:?} {text}");
+    assert!(atollctl(&["snapshot", "list", &url]).1.contains("2126-01-31"));
+    let (code, text) = atollctl(&["snapshot", "drop", &url, "s", "--yes"]);
+    assert!(code == Some(1) && text.contains("is protected until"), "{code:?} {text}");
+    let (code, text) = atollctl(&["snapshot", "protect", &url, "s", "--until", "2020-01-31"]);
+    assert!(code == Some(1) && text.contains("is over"), "{code:?} {text}");
 }
 
 #[test]

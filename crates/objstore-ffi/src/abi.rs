@@ -1,6 +1,6 @@
 //! The C structs of engine/bridge/objstore.h, field by field, and how Rust values enter them.
 
-use objstore::{Code, Level, StoreError};
+use objstore::{Code, Interrupt, Level, StoreError, Wish};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -34,12 +34,14 @@ pub struct AtollStoreConfig {
     pub cache_bytes: u64,
     pub backlog_bytes_max: u64,
     pub lag_bytes_max: u64,
+    pub history_bytes_max: u64,
+    pub history_retention_s: u32,
     pub lag_ms_max: u32,
     pub request_timeout_ms: u32,
     pub durability: u8,
     pub take_over: u8,
     pub log: Option<extern "C" fn(c_int, *const c_char)>,
-    pub is_interrupted: Option<extern "C" fn() -> c_int>,
+    pub wish: Option<extern "C" fn() -> c_int>,
 }
 
 /// `atoll_read`.
@@ -81,6 +83,9 @@ pub struct AtollStoreStats {
     pub wal_chunks_shipped: u64,
     pub files: u64,
     pub files_bytes: u64,
+    pub history_bytes: u64,
+    pub history_s: u64,
+    pub history_cuts: u64,
     pub fenced: u8,
     pub trim_disabled: u8,
     pub database_uuid: [c_char; 40],
@@ -189,11 +194,15 @@ pub(crate) fn log_function(log: Option<extern "C" fn(c_int, *const c_char)>) -> 
     })
 }
 
-/// Wraps the C callback; null means never.
-pub(crate) fn interrupt_function(is_interrupted: Option<extern "C" fn() -> c_int>) -> objstore::Interrupt {
-    match is_interrupted {
-        Some(is_interrupted) => objstore::Interrupt::new(move || is_interrupted() != 0),
-        None => objstore::Interrupt::default(),
+/// Wraps the C callback, which returns `ATOLL_WISH_*`; null means never.
+pub(crate) fn interrupt_function(wish: Option<extern "C" fn() -> c_int>) -> Interrupt {
+    match wish {
+        Some(wish) => Interrupt::asking(move || match wish() {
+            0 => Wish::GoOn,
+            2 => Wish::MakeWay,
+            _ => Wish::Stop,
+        }),
+        None => Interrupt::default(),
     }
 }
 
@@ -224,6 +233,6 @@ mod tests {
     fn sizes_match_the_c_compiler() {
         assert_eq!(std::mem::size_of::<AtollResult>(), 1024);
         assert_eq!(std::mem::size_of::<AtollRead>(), 32 + 1024);
-        assert_eq!(std::mem::size_of::<AtollStoreStats>(), 24 * 8 + 2 + 40 + 512 + 6);
+        assert_eq!(std::mem::size_of::<AtollStoreStats>(), 27 * 8 + 2 + 40 + 512 + 6);
     }
 }

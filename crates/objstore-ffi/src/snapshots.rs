@@ -1,4 +1,4 @@
-//! Snapshots for SQL.
+//! Snapshots for SQL, and the names of tables.
 
 use crate::abi::{AtollResult, AtollSnapshot, EachSnapshot, text_of};
 use crate::guard::guarded;
@@ -54,6 +54,22 @@ pub unsafe extern "C" fn atoll_store_list_snapshots(
             tell(&snapshot, context, each);
         }
         Ok(())
+    })
+}
+
+/// # Safety
+///
+/// - `store` is open; `json` points to `bytes` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_put_table_names(
+    store: *const StoreHandle,
+    json: *const c_char,
+    bytes: u64,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rules above.
+    guarded(|| unsafe {
+        let json = std::slice::from_raw_parts(json.cast::<u8>(), bytes as usize);
+        reach(store).put_table_names(json.to_vec().into())
     })
 }
 

@@ -2,8 +2,8 @@
 
 use crate::abi::{AtollResult, AtollStoreConfig, EachFile, interrupt_function, log_function, text_of};
 use crate::guard::{guarded, guarded_or};
-use objstore::protocol::{Opener, Store};
-use objstore::{Durability, StoreConfig, StoreError};
+use objstore::protocol::{HistoryLimits, Opener, Store};
+use objstore::{Durability, Keys, StoreConfig, StoreError};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -251,6 +251,69 @@ pub unsafe extern "C" fn atoll_store_set_durability(
     });
 }
 
+/// # Safety
+///
+/// - `store` is open; the strings are NUL-terminated or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_try_keys(
+    store: *const StoreHandle,
+    access_key: *const c_char,
+    secret_key: *const c_char,
+    session_token: *const c_char,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rules above.
+    guarded(|| unsafe { reach(store) }.try_keys(unsafe { keys_of(access_key, secret_key, session_token) }))
+}
+
+/// # Safety
+///
+/// - `store` is open; the strings are NUL-terminated or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_set_keys(
+    store: *const StoreHandle,
+    access_key: *const c_char,
+    secret_key: *const c_char,
+    session_token: *const c_char,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rules above.
+    guarded(|| unsafe { reach(store) }.set_keys(unsafe { keys_of(access_key, secret_key, session_token) }))
+}
+
+/// # Safety
+///
+/// - As [`text_of`], for each.
+unsafe fn keys_of(
+    access_key: *const c_char,
+    secret_key: *const c_char,
+    session_token: *const c_char,
+) -> Keys {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        Keys {
+            access_key: text_of(access_key),
+            secret_key: text_of(secret_key),
+            session_token: text_of(session_token),
+        }
+    }
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_set_history(
+    store: *const StoreHandle,
+    retention_s: u32,
+    bytes_max: u64,
+) {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or((), || unsafe { reach(store) }.set_history(history(retention_s, bytes_max)));
+}
+
+fn history(retention_s: u32, bytes_max: u64) -> HistoryLimits {
+    HistoryLimits { retention: Duration::from_secs(retention_s.into()), bytes_max }
+}
+
 /// The store behind a handle.
 ///
 /// # Safety
@@ -309,6 +372,7 @@ unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreErr
         },
         durability: Durability::from_number(config.durability)?,
         take_over: config.take_over != 0,
-        interrupt: interrupt_function(config.is_interrupted),
+        history: history(config.history_retention_s, config.history_bytes_max),
+        interrupt: interrupt_function(config.wish),
     })
 }

@@ -20,9 +20,10 @@ int main(void) {
   printf("%zu %zu %zu %zu ", sizeof(atoll_result), sizeof(atoll_read), sizeof(atoll_store_config),
          sizeof(atoll_store_stats));
   printf("%zu %zu ", offsetof(atoll_read, read), offsetof(atoll_read, result));
-  printf("%zu %zu %zu %zu %zu ", offsetof(atoll_store_config, cache_bytes),
+  printf("%zu %zu %zu %zu %zu %zu %zu ", offsetof(atoll_store_config, cache_bytes),
          offsetof(atoll_store_config, backlog_bytes_max), offsetof(atoll_store_config, take_over),
-         offsetof(atoll_store_config, log), offsetof(atoll_store_config, is_interrupted));
+         offsetof(atoll_store_config, history_retention_s), offsetof(atoll_store_stats, history_cuts),
+         offsetof(atoll_store_config, log), offsetof(atoll_store_config, wish));
   printf("%zu %zu %zu %zu", offsetof(atoll_store_stats, wal_chunks_shipped),
          offsetof(atoll_store_stats, trim_disabled), offsetof(atoll_store_stats, database_uuid),
          offsetof(atoll_store_stats, last_error));
@@ -53,8 +54,10 @@ fn structs_have_the_layout_of_the_header() {
         offset_of!(AtollStoreConfig, cache_bytes),
         offset_of!(AtollStoreConfig, backlog_bytes_max),
         offset_of!(AtollStoreConfig, take_over),
+        offset_of!(AtollStoreConfig, history_retention_s),
+        offset_of!(AtollStoreStats, history_cuts),
         offset_of!(AtollStoreConfig, log),
-        offset_of!(AtollStoreConfig, is_interrupted),
+        offset_of!(AtollStoreConfig, wish),
         offset_of!(AtollStoreStats, wal_chunks_shipped),
         offset_of!(AtollStoreStats, trim_disabled),
         offset_of!(AtollStoreStats, database_uuid),

@@ -64,10 +64,12 @@ fn open(folder: &Path) -> Handle {
         lag_bytes_max: 1 << 30,
         lag_ms_max: TIMEOUT_MS,
         request_timeout_ms: 0,
+        history_retention_s: 0,
+        history_bytes_max: 0,
         durability: 1,
         take_over: 0,
         log: None,
-        is_interrupted: None,
+        wish: None,
     };
     let mut store = null_mut();
     // SAFETY: the configuration and its strings live until the call returns.

@@ -4,6 +4,8 @@
 
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
+use crate::protocol::HistoryLimits;
+use crate::requests::s3::credentials::Keys;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,7 +64,25 @@ pub struct StoreConfig {
     pub request_timeout: Duration,
     pub durability: Durability,
     pub take_over: bool,
+    pub history: HistoryLimits,
     pub interrupt: Interrupt,
+}
+
+impl StoreConfig {
+    /// The keys of the configuration; empty when they come from elsewhere.
+    pub(crate) fn keys(&self) -> Keys {
+        Keys {
+            access_key: self.access_key.clone(),
+            secret_key: self.secret_key.clone(),
+            session_token: self.session_token.clone(),
+        }
+    }
+
+    /// The same with other keys.
+    pub(crate) fn with_keys(&self, keys: Keys) -> Self {
+        let Keys { access_key, secret_key, session_token } = keys;
+        Self { access_key, secret_key, session_token, ..self.clone() }
+    }
 }
 
 impl std::fmt::Debug for StoreConfig {
@@ -102,6 +122,7 @@ impl Default for StoreConfig {
             request_timeout: Duration::from_secs(30),
             durability: Durability::default(),
             take_over: false,
+            history: HistoryLimits::default(),
             interrupt: Interrupt::default(),
         }
     }

@@ -1,8 +1,8 @@
 //! Waits that a KILL can end: a statement must not stay in the object layer because the bucket is away.
 //!
 //! The server says whether the waiting thread works for a statement that was killed. Threads that work for nobody,
-//! such as RocksDB's own, are never interrupted this way; what ends their waits at a shutdown is
-//! [`crate::files::Files::stop_waiting`].
+//! such as RocksDB's own, are not interrupted this way, but a read gives up where a killed statement may wait for it;
+//! what ends their other waits at a shutdown is [`crate::files::Files::stop_waiting`].
 
 use crate::error::{Result, StoreError};
 use crate::machine;
@@ -29,54 +29,82 @@ thread_local! {
     static KILLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Tells whether the statement for which the calling thread works was killed.
+/// A read that may keep a killed statement waiting has so long for an answer, though nobody killed its own.
+/// A bucket that works answers within it; a statement that was killed is to end within ten seconds.
+const MAKE_WAY_AFTER: Duration = Duration::from_secs(2);
+
+/// What the server wants of a thread that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing.
+    GoOn,
+    /// The statement for which the thread works was killed.
+    Stop,
+    /// The thread holds what a killed statement may wait for.
+    MakeWay,
+}
+
+/// Tells what the server wants of the calling thread.
 #[derive(Clone)]
-pub struct Interrupt(Arc<dyn Fn() -> bool + Send + Sync>);
+pub struct Interrupt(Arc<dyn Fn() -> Wish + Send + Sync>);
 
 impl Interrupt {
-    /// `is_interrupted` is called on the thread that waits, about ten times a second; it must not call the store.
-    pub fn new(is_interrupted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(is_interrupted))
+    /// `is_killed` is called on the thread that waits, about ten times a second; it must not call the store.
+    pub fn new(is_killed: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self::asking(move || if is_killed() { Wish::Stop } else { Wish::GoOn })
+    }
+
+    /// As `new`, with an answer for threads that keep others waiting.
+    pub fn asking(wish: impl Fn() -> Wish + Send + Sync + 'static) -> Self {
+        Self(Arc::new(wish))
     }
 
     /// Whether the calling thread should stop waiting.
     pub fn is_set(&self) -> bool {
-        (self.0)()
+        (self.0)() == Wish::Stop
     }
 
     /// Runs `read` on this thread until it ends. From the kill of its statement on, all reads of a thread together have
     /// one second, and then each has ten milliseconds.
     ///
-    /// Requires: not called on a thread of `runtime`. Errors: `Interrupted`; what `read` had begun is dropped.
+    /// Requires: not called on a thread of `runtime`. Errors: `Interrupted`; `Unavailable` after two seconds when the
+    /// thread is to make way. What `read` had begun is dropped.
     pub(crate) fn block_on<T>(
         &self,
         runtime: &tokio::runtime::Handle,
         read: impl Future<Output = T>,
     ) -> Result<T> {
-        machine::block_on(runtime, async {
-            tokio::pin!(read);
-            if let Ok(outcome) = tokio::time::timeout(READ_MIN, &mut read).await {
-                return Ok(outcome);
-            }
-            while !self.is_over() {
-                if let Ok(outcome) = tokio::time::timeout(ASK_INTERVAL, &mut read).await {
-                    return Ok(outcome);
-                }
-            }
-            Err(StoreError::Interrupted("the statement that reads the bucket was killed".into()))
+        let begin = Instant::now();
+        machine::block_on_asking(runtime, read, READ_MIN, || {
+            self.check(begin.elapsed())?;
+            Ok(ASK_INTERVAL)
         })
     }
 
-    /// Whether the statement of this thread was killed more than the grace ago.
-    fn is_over(&self) -> bool {
-        if !self.is_set() {
+    /// Whether a read that has lasted for `waited` may go on. Errors: why it ends.
+    fn check(&self, waited: Duration) -> Result<()> {
+        let wish = (self.0)();
+        if wish != Wish::Stop {
             KILLED_SINCE.set(None);
-            return false;
         }
-        let since = KILLED_SINCE.get().unwrap_or_else(Instant::now);
-        KILLED_SINCE.set(Some(since));
-        since.elapsed() >= READ_GRACE
+        match wish {
+            Wish::Stop if killed_for() >= READ_GRACE => {
+                Err(StoreError::Interrupted("the statement that reads the bucket was killed".into()))
+            }
+            Wish::MakeWay if waited >= MAKE_WAY_AFTER => Err(StoreError::Unavailable(format!(
+                "the bucket has not answered for {} s, and a statement that was killed may wait for this read",
+                waited.as_secs()
+            ))),
+            _ => Ok(()),
+        }
     }
+}
+
+/// For how long this thread knows that its statement was killed.
+fn killed_for() -> Duration {
+    let since = KILLED_SINCE.get().unwrap_or_else(Instant::now);
+    KILLED_SINCE.set(Some(since));
+    since.elapsed()
 }
 
 impl Default for Interrupt {
@@ -116,5 +144,34 @@ mod tests {
         killed.store(false, Ordering::Relaxed);
         let slow = async { tokio::time::sleep(2 * ASK_INTERVAL).await };
         assert!(interrupt.block_on(runtime.handle(), slow).is_ok());
+    }
+
+    #[test]
+    fn a_read_that_must_make_way_ends_and_one_that_the_bucket_answers_does_not() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let interrupt = Interrupt::asking(|| Wish::MakeWay);
+        assert!(!interrupt.is_set(), "only reads make way");
+        let start = Instant::now();
+        let outcome = interrupt.block_on(runtime.handle(), std::future::pending::<()>());
+        assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{outcome:?}");
+        assert!(
+            start.elapsed() >= MAKE_WAY_AFTER && start.elapsed() < 4 * MAKE_WAY_AFTER,
+            "{:?}",
+            start.elapsed()
+        );
+        let slow = async { tokio::time::sleep(MAKE_WAY_AFTER / 2).await };
+        assert!(interrupt.block_on(runtime.handle(), slow).is_ok());
+    }
+
+    #[test]
+    fn a_kill_is_noticed_while_a_disk_holds_up_the_threads_of_the_runtime() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async { std::thread::sleep(6 * READ_GRACE) });
+        let start = Instant::now();
+        let outcome = Interrupt::new(|| true).block_on(runtime.handle(), std::future::pending::<()>());
+        assert!(matches!(outcome, Err(StoreError::Interrupted(_))));
+        assert!(start.elapsed() < 4 * READ_GRACE, "{:?}", start.elapsed());
+        runtime.shutdown_background();
     }
 }

@@ -7,47 +7,34 @@
 //!
 //! No `unsafe` here: the C ABI is the crate `objstore-ffi`.
 
-pub mod bucket;
 mod cache;
 pub mod certify;
-pub mod client;
 pub mod config;
 pub mod crc;
-mod credentials;
-mod crypto;
-mod direct;
+pub mod date;
 pub mod error;
-mod failure;
-#[cfg(any(test, feature = "faults"))]
-pub mod fault;
 pub mod files;
-mod http;
 pub mod interrupt;
-#[cfg(test)]
-mod liar;
-mod listing;
 pub mod log;
 mod machine;
-mod origin;
 pub mod protocol;
-pub mod region;
-pub mod retry;
-mod s3_uploads;
+mod requests;
 #[cfg(test)]
 mod sim;
 pub mod stats;
-#[cfg(test)]
-mod stuck;
 mod supervisor;
-pub mod unfinished;
-mod upload;
-mod wire;
 
-pub use bucket::{Bucket, SlotOutcome};
 pub use config::{Durability, StoreConfig};
 pub use error::{Code, Result, StoreError};
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, Wish};
 pub use log::{Level, LogFn};
+pub use requests::bucket::{Bucket, SlotOutcome};
+#[cfg(any(test, feature = "faults"))]
+pub use requests::fault;
+pub use requests::s3::credentials::Keys;
+pub use requests::s3::region;
+pub use requests::unfinished::UnfinishedUpload;
+pub use requests::upload::stream::Pace;
+pub use requests::upload::{PIECE_BYTES, UploadedFile};
+pub use requests::{bucket, client, retry, unfinished};
 pub use stats::Stats;
-pub use unfinished::UnfinishedUpload;
-pub use upload::{PIECE_BYTES, UploadedFile};

@@ -9,9 +9,13 @@ use crate::error::{Result, StoreError};
 use crate::sim;
 use parking_lot::{Condvar, MutexGuard};
 use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
+use tokio::time::Instant;
 
 /// Runs the tasks of one store.
 pub(crate) enum Executor {
@@ -74,13 +78,54 @@ impl Executor {
     }
 }
 
-/// Runs `work` on this thread until it ends. Requires: not called on a thread of `runtime`.
-pub(crate) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
+/// Runs `work` on this thread until it ends. `ask` is called after `first`, and then whenever as much time as it has
+/// answered is over; when it answers an error, `work` is dropped and the error returned.
+///
+/// The thread keeps that time itself: the timers of a runtime stand still while a disk holds up its threads.
+/// Requires: not called on a thread of `runtime`.
+pub(crate) fn block_on_asking<T, E>(
+    runtime: &Handle,
+    work: impl Future<Output = T>,
+    first: Duration,
+    mut ask: impl FnMut() -> std::result::Result<Duration, E>,
+) -> std::result::Result<T, E> {
+    let mut work = std::pin::pin!(work);
     #[cfg(test)]
     if sim::is_on() {
-        return sim::block_on(work);
+        return sim::block_on(async {
+            let mut wait = first;
+            loop {
+                match tokio::time::timeout(wait, &mut work).await {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(_) => wait = ask()?,
+                }
+            }
+        });
     }
-    runtime.block_on(work)
+    let _inside = runtime.enter();
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut question = Instant::now() + first;
+    loop {
+        if let Poll::Ready(outcome) = work.as_mut().poll(&mut context) {
+            return Ok(outcome);
+        }
+        let left = question.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            question = Instant::now() + ask()?;
+        } else {
+            thread::park_timeout(left);
+        }
+    }
+}
+
+/// Wakes the thread that runs a future.
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// Runs disk work where it may block. Errors: as `spawn_blocking`.

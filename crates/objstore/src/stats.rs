@@ -32,6 +32,12 @@ pub struct Stats {
     /// Entries of the file map that publishes have looked at. For tests of what a publish costs.
     pub map_entries_visited: AtomicU64,
     pub wal_chunks_shipped: AtomicU64,
+    /// Bytes of objects that only the history keeps.
+    pub history_bytes: AtomicU64,
+    /// Every moment since then can be had again, in milliseconds since 1970; 0: none.
+    pub history_since_ms: AtomicU64,
+    /// How often the history was made shorter than its retention, because of its bytes.
+    pub history_cuts: AtomicU64,
     pub trim_disabled: AtomicBool,
     last_error: Mutex<String>,
 }

@@ -1,4 +1,4 @@
-//! Pins and the collector (gate PUB-G5): objstore's protocol/pin.rs, protocol/snapshot.rs and protocol/gc/collector.rs.
+//! Pins and the collector (gate PUB-G5): objstore's protocol/history/pin.rs, protocol/history/snapshot.rs and protocol/gc/collector.rs.
 //!
 //! ```text
 //! pin root R:                       collect:

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::crc::PART_BYTES;
-use crate::fault::{FaultStore, faulty_bucket};
+use crate::requests::fault::{FaultStore, faulty_bucket};
 use bytes::Bytes;
 use fetch::Wanted;
 use object_store::memory::InMemory;
@@ -120,7 +120,7 @@ fn concurrent_readers_of_a_missing_part_cause_one_get() {
     let (key, bytes) = f.object("sst/00/1-1.sst", PART);
     let cache = f.open(100 << 20, &[]);
     for position in 0..4 {
-        f.store.hurt(position, crate::fault::Fault::Delay);
+        f.store.hurt(position, crate::requests::fault::Fault::Delay);
     }
     std::thread::scope(|scope| {
         for reader in 0..16 {
@@ -388,7 +388,8 @@ fn a_killed_statement_does_not_wait_for_the_bucket() {
         let mut f = Fixture::new();
         let (key, _) = f.object("sst/00/1-1.sst", 2 * PART);
         // Without a bound of its own, so that only the KILL can end the wait.
-        let endless = crate::retry::RetryPolicy { attempts_max: u32::MAX, ..f.bucket.policy().clone() };
+        let endless =
+            crate::requests::retry::RetryPolicy { attempts_max: u32::MAX, ..f.bucket.policy().clone() };
         f.bucket = f.bucket.with_policy(endless);
         let cache = f.open_with(budget, &[(&key, 2 * PART)], Interrupt::new(|| true));
         f.store.outage(true);

@@ -12,12 +12,12 @@ pub(crate) mod file;
 mod queue;
 mod room;
 
-use crate::bucket::Bucket;
-use crate::crypto::fingerprint;
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
 use crate::log::{Level, LogFn};
-use crate::origin;
+use crate::requests::bucket::Bucket;
+use crate::requests::origin;
+use crate::requests::s3::crypto::fingerprint;
 use crate::stats::{Stats, add, sub};
 use file::CacheFile;
 use parking_lot::Mutex;

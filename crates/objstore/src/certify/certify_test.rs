@@ -2,8 +2,8 @@
 //! Method: buckets in memory whose store breaks one promise each. The real servers are in tests/s3_servers.rs.
 
 use super::*;
-use crate::fault::{Fault, faulty_bucket};
-use crate::liar::{Lie, lying_bucket};
+use crate::requests::fault::{Fault, faulty_bucket};
+use crate::requests::liar::{Lie, lying_bucket};
 
 fn few() -> CertifyOptions {
     CertifyOptions { rounds: 3, writers: 8, objects: 1010 }
@@ -28,7 +28,7 @@ async fn a_directory_is_certified() {
         url: format!("file://{}", dir.path().display()),
         ..crate::StoreConfig::default()
     };
-    let bucket = crate::client::connect(&config, std::sync::Arc::default()).unwrap();
+    let bucket = crate::requests::client::connect(&config, std::sync::Arc::default()).unwrap();
     let options = CertifyOptions { objects: 100, ..few() }; // Each is synced.
     let certificate = certify(&bucket, None, &options).await.unwrap();
     assert_eq!(certificate.fitness, Fitness::Fit, "{certificate:?}");

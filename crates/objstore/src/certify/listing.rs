@@ -1,9 +1,9 @@
 //! Listings: every object once, in the order of the bytes of its name, over several pages, from any name on.
 
 use super::{IN_FLIGHT, Seen, failed, ok};
-use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
-use crate::failure::Failure;
+use crate::requests::bucket::Bucket;
+use crate::requests::failure::Failure;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 

@@ -8,10 +8,10 @@ mod reading;
 mod slots;
 mod uploads;
 
-use crate::bucket::Bucket;
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
-use crate::retry::RetryPolicy;
+use crate::requests::bucket::Bucket;
+use crate::requests::retry::RetryPolicy;
 use crate::stats::read;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
@@ -92,7 +92,7 @@ impl Default for CertifyOptions {
     }
 }
 
-/// Examines `bucket`. `damaging` is the same bucket from [`crate::client::connect_damaging`], with the same counters; None
+/// Examines `bucket`. `damaging` is the same bucket from [`crate::requests::client::connect_damaging`], with the same counters; None
 /// when nothing is sent over a line (a directory).
 ///
 /// Errors: those of the first requests, when nothing could be examined: the bucket does not answer or refuses the keys.

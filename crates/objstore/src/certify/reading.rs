@@ -1,8 +1,8 @@
 //! Reads: what was written is there at once, what was deleted is not, and a range is the range that was asked for.
 
 use super::{Seen, failed, ok};
-use crate::bucket::Bucket;
 use crate::error::Result;
+use crate::requests::bucket::Bucket;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::ops::Range;

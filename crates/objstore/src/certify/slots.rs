@@ -1,9 +1,9 @@
 //! Create-only PUTs: of all who write one name, one wins, and its bytes stay.
 
 use super::{CertifyOptions, Seen, failed, ok};
-use crate::bucket::{Bucket, SlotOutcome};
 use crate::error::Result;
 use crate::machine::fill_random;
+use crate::requests::bucket::{Bucket, SlotOutcome};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Uploads in pieces, what is left of one that was given up, and uploads that are damaged on their way.
 
 use super::{Finding, Seen, Verdict, failed, finding, ok};
-use crate::bucket::Bucket;
-use crate::direct::Answer;
 use crate::error::{Result, StoreError};
-use crate::failure::Failure;
+use crate::requests::bucket::Bucket;
+use crate::requests::failure::Failure;
+use crate::requests::s3::direct::Answer;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderValue, IF_NONE_MATCH};
 use hyper::{Method, StatusCode};

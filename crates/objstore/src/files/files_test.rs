@@ -4,7 +4,7 @@
 //!         the test.
 
 use super::*;
-use crate::fault::{FaultStore, faulty_bucket};
+use crate::requests::fault::{FaultStore, faulty_bucket};
 use object_store::memory::InMemory;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("file://{}/bucket", folder.path().display());
         let config = crate::StoreConfig { url, ..Default::default() };
-        let bucket = crate::client::connect(&config, Arc::default()).unwrap();
+        let bucket = crate::requests::client::connect(&config, Arc::default()).unwrap();
         Self::over(bucket, None, folder, runtime(), Vec::new())
     }
 

@@ -4,7 +4,7 @@
 use super::tests::Fixture;
 use super::*;
 use crate::crc::crc32c;
-use crate::origin;
+use crate::requests::origin;
 use object_store::ObjectStoreExt;
 
 const KEY: &str = "sst/00/00000000000000000001-7.sst";

@@ -4,11 +4,11 @@
 
 use super::entry::{Entry, Place, Upload};
 use super::settle::give_up_local;
-use crate::bucket::Bucket;
 use crate::cache::Cache;
 use crate::cache::fetch::Wanted;
 use crate::cache::file::CacheFile;
 use crate::error::{Result, StoreError};
+use crate::requests::bucket::Bucket;
 use crate::stats::add;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -26,11 +26,11 @@ pub use handle::{FileHandle, ReadRequest};
 pub(crate) use registry::object_key;
 pub use snapshot::{FileChanges, FilesSnapshot, Uploaded};
 
-use crate::bucket::Bucket;
 use crate::cache::Cache;
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
 use crate::log::LogFn;
+use crate::requests::bucket::Bucket;
 use crate::supervisor::Supervisor;
 use entry::{Entry, Upload};
 use parking_lot::{Condvar, Mutex, RwLock};

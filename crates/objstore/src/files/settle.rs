@@ -8,7 +8,7 @@ use super::entry::{Entry, Place, Upload};
 use crate::cache::Cache;
 use crate::crc::crc_of_parts;
 use crate::log::Level;
-use crate::upload::{blocking, copy_file, sum_file};
+use crate::requests::upload::{blocking, copy_file, sum_file};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;

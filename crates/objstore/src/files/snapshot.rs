@@ -6,7 +6,7 @@
 use super::entry::{Entry, Upload};
 use super::{FileRecord, Files, State, closing};
 use crate::error::{Result, StoreError};
-use crate::origin;
+use crate::requests::origin;
 use crate::stats::add;
 use std::collections::BTreeMap;
 use std::sync::Arc;

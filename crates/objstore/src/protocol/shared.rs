@@ -4,19 +4,21 @@
 //! local opens only, never over the network or a sync. The lock of `Files` may be taken while it is held, never the
 //! other way round. `changed` belongs to `state` and is signalled whenever somebody may stop waiting.
 
-use super::gc::{GcTuning, Inbox};
-use super::lag::CommitPath;
-use super::local::wal_path;
-use super::map_writer::MapLimits;
-use super::position::Tracker;
-use super::records::Fence;
-use super::slots::fenced_error;
-use super::wal_runs::MergeLimits;
-use super::wal_table::WalTable;
-use crate::bucket::Bucket;
+use super::gc::{GcTuning, HistoryQueue, Inbox};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
 use crate::log::{Level, LogFn};
+use crate::protocol::format::codec::Nonce;
+use crate::protocol::format::records::Fence;
+use crate::protocol::format::slots::fenced_error;
+use crate::protocol::publish::map_writer::MapLimits;
+use crate::protocol::start::claim::OwnEpoch;
+use crate::protocol::start::local::wal_path;
+use crate::protocol::wal::lag::CommitPath;
+use crate::protocol::wal::position::Tracker;
+use crate::protocol::wal::wal_runs::MergeLimits;
+use crate::protocol::wal::wal_table::WalTable;
+use crate::requests::bucket::Bucket;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -135,7 +137,7 @@ pub(crate) struct Owner {
     pub(crate) local_dir: PathBuf,
     pub(crate) db_uuid: String,
     pub(crate) server_id: String,
-    pub(crate) epoch: u64,
+    pub(crate) epoch: OwnEpoch,
 }
 
 /// Everything the parts of one open database have in common.
@@ -147,6 +149,8 @@ pub(crate) struct Shared {
     pub(crate) db_uuid: String,
     pub(crate) server_id: String,
     pub(crate) epoch: u64,
+    /// Of the claim of the epoch, for the marker.
+    pub(crate) claim_nonce: Nonce,
     pub(crate) tuning: Tuning,
     pub(crate) path: CommitPath,
     pub(crate) state: Mutex<State>,
@@ -158,6 +162,8 @@ pub(crate) struct Shared {
     pub(crate) wake_watch: Notify,
     /// What the collector is told.
     pub(crate) inbox: Inbox,
+    /// What the history is to keep.
+    pub(crate) history: HistoryQueue,
     /// Chunks have arrived, or a root names what was merged: there may be something to merge.
     pub(crate) wake_merger: Notify,
     /// A merged object waits for a root that names it.
@@ -222,7 +228,8 @@ impl Shared {
             local_dir: owner.local_dir,
             db_uuid: owner.db_uuid,
             server_id: owner.server_id,
-            epoch: owner.epoch,
+            epoch: owner.epoch.number,
+            claim_nonce: owner.epoch.nonce,
             tuning,
             path,
             state: Mutex::new(State::new()),
@@ -232,6 +239,7 @@ impl Shared {
             wake_shipper: Notify::new(),
             wake_watch: Notify::new(),
             inbox: Inbox::default(),
+            history: HistoryQueue::default(),
             wake_merger: Notify::new(),
             merged: Notify::new(),
             shipped: Notify::new(),
@@ -246,10 +254,11 @@ impl Shared {
         self.bucket.with_slot_timeout((self.path.lag_max() / 2).max(self.tuning.slot_timeout_min))
     }
 
-    /// The state, with the appends that were counted without the lock.
+    /// The state, with the appends and syncs that were counted without the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
-        state.wal.catch_up(self.path.position());
+        let synced = self.path.synced_position();
+        state.wal.catch_up(synced, self.path.position());
         state
     }
 
@@ -287,6 +296,13 @@ impl Shared {
             Ok(file) => Ok(Some(Arc::new(file))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// With a history, a WAL that RocksDB deletes is shipped to its end all the same: commits would be missing in between otherwise.
+    pub(crate) fn hold_wals(&self) {
+        if self.history.limits().is_on() {
+            self.state.lock().wal.hold(|number| self.open_wal(number).ok().flatten());
         }
     }
 

@@ -5,24 +5,26 @@
 //!
 //! Threads: every method may be called from any thread that is not one of a tokio runtime.
 
-use super::opener::Opener;
-use super::position::NotedCommit;
-use super::publisher::Publisher;
-use super::records::{Alive, RootId, RootSlot};
-use super::replay::short_replay;
+use super::gc;
+use super::gc::HistoryLimits;
 use super::shared::{Former, Shared, State};
-use super::slots::read_root_slot;
-use super::{alive, gc, merger, shipper};
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
 use crate::files::Files;
 use crate::log::{Level, LogFn};
 use crate::machine::{self, Executor};
-use crate::stats::read;
+use crate::protocol::format::records::{Alive, RootId, RootSlot};
+use crate::protocol::format::slots::read_root_slot;
+use crate::protocol::publish::publisher::Publisher;
+use crate::protocol::start::alive;
+use crate::protocol::start::opener::Opener;
+use crate::protocol::wal::merger;
+use crate::protocol::wal::position::NotedCommit;
+use crate::protocol::wal::replay::short_replay;
+use crate::protocol::wal::shipper;
 use parking_lot::Mutex;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -35,40 +37,6 @@ pub struct Store {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Held open: the lock of the local directory.
     lock: File,
-}
-
-/// The numbers of one store, named as in `atoll_store_stats` of objstore.h.
-#[derive(Debug, Clone, Default)]
-#[allow(missing_docs)]
-pub struct StoreStats {
-    pub epoch: u64,
-    pub requests_get: u64,
-    pub requests_put: u64,
-    pub requests_head: u64,
-    pub requests_list: u64,
-    pub requests_delete: u64,
-    pub request_retries: u64,
-    pub request_errors: u64,
-    pub bytes_downloaded: u64,
-    pub bytes_uploaded: u64,
-    pub cache_bytes_used: u64,
-    pub cache_hits: u64,
-    pub cache_misses: u64,
-    pub cache_evictions: u64,
-    pub cache_corruptions: u64,
-    pub upload_backlog_files: u64,
-    pub upload_backlog_bytes: u64,
-    pub publish_lag_ms: u64,
-    pub wal_lag_ms: u64,
-    pub wal_lag_bytes: u64,
-    pub roots_published: u64,
-    pub wal_chunks_shipped: u64,
-    pub files: u64,
-    pub files_bytes: u64,
-    pub fenced: bool,
-    pub trim_disabled: bool,
-    pub database_uuid: String,
-    pub last_error: String,
 }
 
 impl Store {
@@ -205,6 +173,8 @@ impl Store {
         let mut state = self.shared.lock();
         state.wal.created(number);
         self.shared.sync_path(&state);
+        drop(state);
+        self.shared.hold_wals();
     }
 
     /// The end of a commit that a former process may have acknowledged has been written (two-phase commit, decided by
@@ -222,8 +192,14 @@ impl Store {
         }
     }
 
-    /// The first `length` bytes of WAL `number` are durable.
+    /// The first `length` bytes of WAL `number` are durable. A few atomics with durability local: then no commit waits
+    /// for the shipper, which takes the lock when it looks for bytes. Else the lock, and the shipper is woken when much
+    /// has gathered.
     pub fn wal_synced(&self, number: u64, length: u64) {
+        let path = &self.shared.path;
+        if path.durability() == Durability::Local && path.synced(number, length) {
+            return;
+        }
         let mut state = self.shared.lock();
         state.wal.synced(number, length);
         self.shared.sync_path(&state);
@@ -327,46 +303,11 @@ impl Store {
         self.shared.wake_all();
     }
 
-    /// All numbers of this store.
-    pub fn stats(&self) -> StoreStats {
-        let (shared, path) = (&self.shared, &self.shared.path);
-        let counters = shared.bucket.stats();
-        let (files, files_bytes) = shared.files.totals();
-        let (unpublished_since, fenced) = {
-            let state = shared.state.lock();
-            (state.unpublished_since(), state.fenced.clone())
-        };
-        StoreStats {
-            epoch: shared.epoch,
-            requests_get: read(&counters.requests_get),
-            requests_put: read(&counters.requests_put),
-            requests_head: read(&counters.requests_head),
-            requests_list: read(&counters.requests_list),
-            requests_delete: read(&counters.requests_delete),
-            request_retries: read(&counters.request_retries),
-            request_errors: read(&counters.request_errors),
-            bytes_downloaded: read(&counters.bytes_downloaded),
-            bytes_uploaded: read(&counters.bytes_uploaded),
-            cache_bytes_used: read(&counters.cache_bytes_used),
-            cache_hits: read(&counters.cache_hits),
-            cache_misses: read(&counters.cache_misses),
-            cache_evictions: read(&counters.cache_evictions),
-            cache_corruptions: read(&counters.cache_corruptions),
-            upload_backlog_files: read(&counters.upload_backlog_files),
-            upload_backlog_bytes: read(&counters.upload_backlog_bytes),
-            publish_lag_ms: unpublished_since.map_or(0, |since| since.elapsed().as_millis().max(1) as u64),
-            wal_lag_ms: path.lag().as_millis() as u64,
-            wal_lag_bytes: path.lag_bytes(),
-            roots_published: read(&counters.roots_published),
-            wal_chunks_shipped: read(&counters.wal_chunks_shipped),
-            files,
-            files_bytes,
-            fenced: matches!(fenced, Some(StoreError::Fenced(_))),
-            trim_disabled: counters.trim_disabled.load(Ordering::Relaxed),
-            database_uuid: shared.db_uuid.clone(),
-            // Why this server may not write outlasts what happens to single requests.
-            last_error: fenced.map_or_else(|| counters.last_error(), |reason| reason.to_string()),
-        }
+    /// Changes how much history is kept. A shorter one lets objects go from the next batch on.
+    pub fn set_history(&self, limits: HistoryLimits) {
+        self.shared.history.set_limits(limits);
+        self.shared.hold_wals();
+        self.shared.inbox.wake.notify_one();
     }
 
     /// Asks shipper and publisher not to wait for their intervals.

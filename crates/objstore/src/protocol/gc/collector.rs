@@ -4,19 +4,21 @@
 //! and two more; for a pin that is new those that read its root; per search a LIST per 1000 objects and one per
 //! 1000 unfinished uploads, each of which costs a DELETE. An idle collector sends none.
 
+mod history;
+
 use super::held::Held;
-use super::keep::{Needs, Use};
+use super::keep::{Needs, Use, epoch_of};
 use super::tombs::{self, KEYS_PER_TOMB_MAX, Tomb};
 use super::{GcTuning, KEYS_MAX};
-use crate::bucket::ObjectInfo;
 use crate::error::{Result, StoreError};
 use crate::log::Level;
 use crate::machine::fill_random;
-use crate::protocol::names;
-use crate::protocol::pin::{Listed, horizon_of};
-use crate::protocol::records::{RootId, RootSlot};
+use crate::protocol::format::names;
+use crate::protocol::format::records::{RootId, RootSlot};
+use crate::protocol::format::slots::read_root_slot;
+use crate::protocol::history::pin::{Listed, horizon_of};
 use crate::protocol::shared::{Former, Shared};
-use crate::protocol::slots::read_root_slot;
+use crate::requests::bucket::ObjectInfo;
 use crate::stats::read;
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -100,7 +102,7 @@ impl Collector {
 
     /// When there will be something to do; None: not before something happens.
     fn next_event(&mut self) -> Option<Instant> {
-        let mut events = Vec::new();
+        let mut events: Vec<Instant> = self.history_event().into_iter().collect();
         if self.shared.inbox.has_keys() && self.has_room() {
             let gather = self.tuning.gather;
             events.push(*self.gather_until.get_or_insert_with(|| Instant::now() + gather));
@@ -119,6 +121,9 @@ impl Collector {
             return Ok(());
         }
         self.abort_given_up().await?;
+        if self.history_event().is_some_and(|at| at <= Instant::now()) {
+            self.keep_history().await?;
+        }
         if self.gather_until.is_some_and(|until| until <= now) {
             self.bury().await?;
         }
@@ -205,20 +210,30 @@ impl Collector {
     /// GC-4, GC-7: whether a batch may be deleted that no root from `horizon` on needs. Afterwards it is known what pins
     /// hold. A fence ends this owner.
     async fn may_delete(&mut self, horizon: RootId) -> Result<bool> {
+        self.pin_waiting().await?;
         self.raise_horizon(horizon).await?;
         let pins = self.shared.bucket.list(names::PIN_DIR, None).await?;
         if !self.look_at_pins(&pins).await? {
             return Ok(false);
         }
+        if self.is_fenced().await? {
+            return Ok(false);
+        }
+        self.limit_history().await?;
+        Ok(true)
+    }
+
+    /// Whether a newer owner has closed this epoch; then this one ends. Requests: a GET.
+    async fn is_fenced(&self) -> Result<bool> {
         let shared = &self.shared;
         let next = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
         match read_root_slot(&shared.bucket, next).await {
             Ok(RootSlot::Fence(fence)) => {
                 shared.fenced_by(&fence);
-                Ok(false)
+                Ok(true)
             }
-            Ok(_) => Ok(true), // A root that this process is publishing.
-            Err(error) if error.is_not_found() => Ok(true),
+            Ok(_) => Ok(false), // A root that this process is publishing.
+            Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -304,13 +319,23 @@ impl Collector {
         needs: &Needs,
         objects: impl Iterator<Item = (&'a str, Option<u64>)>,
     ) -> BTreeSet<String> {
+        let mut keys = self.superfluous(needs, objects);
+        keys.retain(|key| !self.held.needs(key));
+        keys
+    }
+
+    /// Those of `objects` that this owner does not need, whatever pins hold.
+    fn superfluous<'a>(
+        &self,
+        needs: &Needs,
+        objects: impl Iterator<Item = (&'a str, Option<u64>)>,
+    ) -> BTreeSet<String> {
         let epoch = self.shared.epoch;
         let is_later = |key: &str| names::parse_file_epoch(key).is_some_and(|owner| owner > epoch);
         let is_unneeded =
             |(key, size): &(&str, Option<u64>)| needs.use_of(key, *size, is_later) == Use::Unneeded;
         let mut keys: BTreeSet<String> = objects.filter(is_unneeded).map(|(key, _)| key.to_owned()).collect();
         self.shared.files.retain_unknown(&mut keys);
-        keys.retain(|key| !self.held.needs(key));
         keys
     }
 
@@ -331,6 +356,7 @@ impl Collector {
         }
         self.adopt_tombs(&objects).await?;
         self.abort_strays().await?;
+        self.remove_staged().await?;
         self.delete_lower_horizons(&objects).await?;
         // After the listing: what it shows has been known to RocksDB's files or to a root since before.
         let Some(needs) = self.judge() else { return Ok(()) };
@@ -395,6 +421,20 @@ impl Collector {
             if is_ours && !uploading.contains(upload.key.as_str()) {
                 bucket.abort_upload(&upload).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// In a directory, removes what former owners have left half-written: no listing shows it. A former owner that still runs is fenced,
+    /// so nobody reads what it writes.
+    async fn remove_staged(&self) -> Result<()> {
+        let epoch = self.shared.epoch;
+        let is_former = move |key: &str| epoch_of(key).is_some_and(|owner| owner < epoch);
+        let removed = self.shared.bucket.remove_staged(is_former).await?;
+        if removed > 0 {
+            let message =
+                format!("removed {removed} half-written objects that former servers left in the bucket");
+            (self.shared.log)(Level::Info, &message);
         }
         Ok(())
     }

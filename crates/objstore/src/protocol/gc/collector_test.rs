@@ -3,15 +3,15 @@
 //! Method: a pretend database over a bucket in memory whose requests are counted or made to fail; objects are put beside
 //!         those of the protocol.
 
-use crate::bucket::Bucket;
 use crate::config::Durability;
 use crate::error::StoreError;
-use crate::fault::{Fault, FaultStore, faulty_bucket};
+use crate::protocol::format::names;
 use crate::protocol::gc::GcTuning;
-use crate::protocol::inspect::Inspector;
-use crate::protocol::names;
+use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::shared::Tuning;
-use crate::protocol::test_db::*;
+use crate::protocol::testing::test_db::*;
+use crate::requests::bucket::Bucket;
+use crate::requests::fault::{Fault, FaultStore, faulty_bucket};
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use object_store::multipart::MultipartStore;
@@ -247,7 +247,7 @@ fn pieces_of_uploads_that_nobody_goes_on_with_are_taken_away() {
 fn a_failed_upload_leaves_no_pieces() {
     let mut f = Fixture::new(quick_gc());
     let path = f.dir.path().join("large");
-    std::fs::write(&path, vec![7; crate::upload::PIECE_BYTES as usize + 1]).unwrap();
+    std::fs::write(&path, vec![7; crate::requests::upload::PIECE_BYTES as usize + 1]).unwrap();
     for position in 1..60 {
         f.store.hurt(position, Fault::Busy);
     }

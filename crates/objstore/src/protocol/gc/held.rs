@@ -1,32 +1,38 @@
 //! What pins keep from the collector: exactly the objects from which their roots are restored.
 
-use crate::bucket::{Bucket, ObjectInfo};
+use super::held_history::{HeldHistory, roots_among};
 use crate::error::{Result, StoreError};
-use crate::protocol::image::{self, Image};
-use crate::protocol::names;
-use crate::protocol::pin::{self, Listed, Pin};
+use crate::protocol::format::image;
+use crate::protocol::format::names;
+use crate::protocol::history::pin::{self, Listed};
+use crate::requests::bucket::{Bucket, ObjectInfo};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The pins seen so far and what they need. A pin never changes, so each is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
+    /// Of snapshots and clones.
     pins: BTreeSet<String>,
     keys: HashSet<Arc<str>>,
     /// Pins that hold everything, with the reason: those of `gc --pause`, and those that this version does not understand.
     of_all: BTreeMap<String, String>,
+    pub(crate) history: HeldHistory,
 }
 
 impl Held {
     /// Learns what the pins of a listing need.
     ///
     /// Errors: of the bucket; what was known stays. Requests: for each pin that is new a GET, and those for its root and the names
-    /// of its MANIFEST; when a pin is gone, those for all others.
+    /// of its MANIFEST; when a pin of a snapshot or a clone is gone, those for all others.
     pub(crate) async fn update(&mut self, bucket: &Bucket, listed: &Listed) -> Result<()> {
-        if !self.pins.is_subset(&listed.pins) {
-            *self = Self::default();
+        let is_history = |key: &&String| pin::history_root_of(key).is_some();
+        let others: BTreeSet<String> = listed.pins.iter().filter(|key| !is_history(key)).cloned().collect();
+        if !self.pins.is_subset(&others) {
+            (self.pins, self.keys) = Default::default();
+            self.of_all.clear();
         }
-        for key in listed.pins.difference(&self.pins.clone()) {
+        for key in others.difference(&self.pins.clone()) {
             match keys_of_pin(bucket, key).await {
                 Ok(keys) => self.keys.extend(keys),
                 Err(StoreError::Corruption(why)) => {
@@ -36,7 +42,19 @@ impl Held {
             }
             self.pins.insert(key.clone());
         }
-        Ok(())
+        self.update_history(bucket, listed).await
+    }
+
+    async fn update_history(&mut self, bucket: &Bucket, listed: &Listed) -> Result<()> {
+        let of_history = "pin/history";
+        self.of_all.remove(of_history);
+        match self.history.update(bucket, &roots_among(listed.pins.iter())).await {
+            Err(StoreError::Corruption(why)) => {
+                self.of_all.insert(of_history.to_owned(), why);
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     /// A pin for which nothing may be deleted, and why.
@@ -46,6 +64,11 @@ impl Held {
 
     /// Whether a pin needs the object `key`.
     pub(crate) fn needs(&self, key: &str) -> bool {
+        self.is_pinned(key) || self.history.needs(key)
+    }
+
+    /// Whether a snapshot or a clone needs the object `key`.
+    pub(crate) fn is_pinned(&self, key: &str) -> bool {
         self.keys.contains(key)
     }
 }
@@ -58,28 +81,15 @@ pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Ar
     let load = async {
         let pin = pin::read(bucket, key).await?;
         let image = image::load(bucket, pin.root).await?;
-        needed(bucket, &pin, &image).await
+        let (epoch, chunks) = (pin.root.epoch, image.root.wal_loose_first()..pin.wal_end);
+        let log = chunks.map(|chunk| Arc::from(names::wal_chunk(epoch, chunk)));
+        let objects = image::objects(bucket, &image).await?.into_iter().map(|(key, _)| key);
+        Ok(objects.chain(log).collect())
     };
     match load.await {
-        Err(error) if error.is_not_found() => Ok(HashSet::new()),
+        Err(StoreError::NotFound { .. }) => Ok(HashSet::new()),
         outcome => outcome,
     }
-}
-
-/// The objects that a restore of `pin` reads. Those of other databases are among them, which harms nobody.
-async fn needed(bucket: &Bucket, pin: &Pin, image: &Image) -> Result<HashSet<Arc<str>>> {
-    let (root, epoch) = (&image.root, image.root.id.epoch);
-    let slots = root.map_slot..=root.id.slot;
-    let mut keys: Vec<String> = slots.map(|slot| names::root(epoch, slot)).collect();
-    keys.extend(root.map_parts().map(|part| names::map_part(epoch, part)));
-    keys.extend(root.wal_runs.iter().map(|run| names::merged_chunks(epoch, run.first, run.end)));
-    keys.extend((root.wal_loose_first()..pin.wal_end).map(|chunk| names::wal_chunk(epoch, chunk)));
-    let manifest = bucket.list(&names::manifest_dir(epoch, root.manifest), None).await?;
-    keys.extend(manifest.into_iter().map(|object| object.key).filter(|key| {
-        names::parse_manifest_chunk(key).is_some_and(|(_, _, offset)| offset < root.manifest_bytes)
-    }));
-    let files = image.files.values().map(|file| Arc::clone(&file.key));
-    Ok(keys.into_iter().map(Arc::from).chain(files).collect())
 }
 
 /// What the pins among `objects` hold. Requests: those of [`Held::update`].

@@ -2,9 +2,9 @@
 //! file map.
 
 use super::keep::Needs;
-use crate::protocol::names::{self, ManifestCopy};
-use crate::protocol::records::Root;
-use crate::protocol::wal_record::WalRun;
+use crate::protocol::format::names::{self, ManifestCopy};
+use crate::protocol::format::records::Root;
+use crate::protocol::wal::wal_record::WalRun;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The roots of this epoch so far, as far as their objects are still there. Owned by the publisher.

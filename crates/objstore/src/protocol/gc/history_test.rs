@@ -3,8 +3,8 @@
 
 use super::super::keep::Use;
 use super::*;
-use crate::protocol::map_record::{MapInParts, PartRef};
-use crate::protocol::map_record_test::root;
+use crate::protocol::publish::map_record::{MapInParts, PartRef};
+use crate::protocol::publish::map_record_test::root;
 
 const EPOCH: u64 = 1;
 

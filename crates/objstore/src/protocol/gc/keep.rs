@@ -4,9 +4,9 @@
 //! what is on its way to the next root (files of RocksDB, a MANIFEST, merged WAL, parts of the map); everything of later epochs; and the
 //! protocol's own records. A reader that works from an older root has the grace time.
 
-use crate::protocol::names::{self, ManifestCopy};
-use crate::protocol::records::{FENCE_BYTES, Root};
-use crate::protocol::wal_record::WalRun;
+use crate::protocol::format::names::{self, ManifestCopy};
+use crate::protocol::format::records::{FENCE_BYTES, Root};
+use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
@@ -108,6 +108,11 @@ impl Needs {
             Record::Part(_, part) => part >= self.parts_end || self.parts.contains(&part),
         }
     }
+}
+
+/// The epoch in which the numbered object `key` was made; None for every other name.
+pub(crate) fn epoch_of(key: &str) -> Option<u64> {
+    Record::parse(key).map(|record| record.epoch())
 }
 
 /// A numbered object.

@@ -5,6 +5,7 @@
 //! objects that nothing names (collector.rs): late uploads, lost tombs, what former owners left
 //!     gather, write tomb/<E>/<n>: a list of keys (tombs.rs)
 //!     wait for the grace time
+//!     pin what the history wants (collector/history.rs)
 //!     raise gc/horizon/ to the newest root of that time
 //!     am I fenced? what do pins hold (held.rs)? what is needed now? (keep.rs)
 //!     delete what is still not needed, at a rate of its own; delete the tomb
@@ -26,17 +27,21 @@
 
 mod collector;
 mod held;
+mod held_history;
 mod history;
+mod history_queue;
 mod keep;
 mod plan;
 mod tombs;
 
 pub(crate) use collector::run;
-pub(crate) use held::held_among;
 #[cfg(test)]
 pub(crate) use held::keys_of_pin;
+pub(crate) use held::{Held, held_among};
 pub(crate) use history::RootHistory;
-pub(crate) use keep::{Needs, Use};
+pub use history_queue::HistoryLimits;
+pub(crate) use history_queue::HistoryQueue;
+pub(crate) use keep::{Needs, Use, epoch_of};
 pub use plan::GcPlan;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use tombs::decode as decode_tomb;
@@ -63,6 +68,8 @@ pub(crate) struct GcTuning {
     pub(crate) search_interval: Duration,
     /// A busy server makes at most some hundred objects superfluous per second; S3 allows 3500 such requests.
     pub(crate) deletes_per_second: u32,
+    /// The shortest time between two pins of the history that need not be: each is some requests.
+    pub(crate) history_interval_min: Duration,
     /// Waits after failed requests.
     pub(crate) retry_min: Duration,
     pub(crate) retry_max: Duration,
@@ -77,6 +84,7 @@ impl Default for GcTuning {
             hold_interval: Duration::from_secs(150),
             search_interval: Duration::from_secs(3600),
             deletes_per_second: 500,
+            history_interval_min: Duration::from_secs(10),
             retry_min: Duration::from_secs(10),
             retry_max: Duration::from_secs(600),
         }

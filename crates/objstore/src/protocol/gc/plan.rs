@@ -4,13 +4,13 @@
 //! yet (DIR-2), and its next start needs them. From outside those look like strays, however old they are.
 
 use super::{held_among, tombs};
-use crate::bucket::SlotOutcome;
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
-use crate::protocol::fsck::Unneeded;
-use crate::protocol::inspect::Inspector;
-use crate::protocol::names;
-use crate::unfinished::UnfinishedUpload;
+use crate::protocol::format::names;
+use crate::protocol::inspection::fsck::Unneeded;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::requests::bucket::SlotOutcome;
+use crate::requests::unfinished::UnfinishedUpload;
 use bytes::Bytes;
 use serde::Serialize;
 use std::collections::HashSet;

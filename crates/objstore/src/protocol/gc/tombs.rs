@@ -3,12 +3,12 @@
 //! A text: 16 letters that tell whose attempt it was, a key on each line, and the CRC-32C of all that as the last line.
 //! A tomb without that line is of an older server, and lists table files only.
 
-use crate::bucket::{Bucket, SlotOutcome};
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
-use crate::protocol::names;
-use crate::protocol::records::RootId;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::requests::bucket::{Bucket, SlotOutcome};
 use bytes::Bytes;
 use tokio::time::Instant;
 

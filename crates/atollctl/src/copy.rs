@@ -1,0 +1,119 @@
+//! `atollctl copy`: keeps a second bucket in step; and clones into a place that cannot share files with the parent.
+
+use crate::ask;
+use crate::output::{Printer, size};
+use crate::progress::{bytes_bar, show};
+use clap::Args;
+use objstore::date::utc;
+use objstore::protocol::{CopyRequest, CopyStatus, Inspector, Past};
+use objstore::{Bucket, Pace, StoreConfig, StoreError};
+
+/// How to reach the place of the copy, where that differs from the database's.
+#[derive(Args, Default)]
+pub(crate) struct TargetOptions {
+    /// S3 endpoint of the new place. Default of these options: that of the database.
+    #[arg(long, env = "ATOLL_TO_S3_ENDPOINT", value_name = "ENDPOINT")]
+    to_endpoint: Option<String>,
+    /// Region of the new bucket.
+    #[arg(long, env = "ATOLL_TO_S3_REGION", value_name = "REGION")]
+    to_region: Option<String>,
+    /// Access key for the new bucket.
+    #[arg(long, env = "ATOLL_TO_S3_ACCESS_KEY", value_name = "KEY", hide_env_values = true)]
+    to_access_key: Option<String>,
+    /// Secret key for the new bucket. Better given in the environment.
+    #[arg(long, env = "ATOLL_TO_S3_SECRET_KEY", value_name = "KEY", hide_env_values = true)]
+    to_secret_key: Option<String>,
+    /// PEM file of certificate authorities to trust for the new bucket.
+    #[arg(long, env = "ATOLL_TO_S3_CA_FILE", value_name = "FILE")]
+    to_ca_file: Option<String>,
+    /// Where the new bucket's name stands in a URL: auto, path or virtual.
+    #[arg(long, env = "ATOLL_TO_S3_ADDRESSING", value_name = "STYLE")]
+    to_addressing: Option<String>,
+}
+
+impl TargetOptions {
+    /// `config`, which is that of the database for the new URL, as these options change it.
+    pub(crate) fn apply(&self, config: StoreConfig) -> StoreConfig {
+        let or = |given: &Option<String>, default: String| given.clone().unwrap_or(default);
+        // Another service has other temporary credentials, too.
+        let session_token =
+            if self.to_access_key.is_some() { String::new() } else { config.session_token.clone() };
+        StoreConfig {
+            endpoint: or(&self.to_endpoint, config.endpoint.clone()),
+            region: or(&self.to_region, config.region.clone()),
+            access_key: or(&self.to_access_key, config.access_key.clone()),
+            secret_key: or(&self.to_secret_key, config.secret_key.clone()),
+            ca_file: or(&self.to_ca_file, config.ca_file.clone()),
+            addressing: or(&self.to_addressing, config.addressing.clone()),
+            session_token,
+            ..config
+        }
+    }
+}
+
+/// What to copy.
+pub(crate) enum Purpose {
+    /// The present, and again later.
+    InStep { limit_mib_per_second: Option<u64> },
+    /// One state, once.
+    Clone(Option<Past>),
+}
+
+/// Copies the database of `inspector` into `target`, at `target_url`. True: it is there.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: &Inspector,
+    target: &Bucket,
+    target_url: &str,
+    purpose: Purpose,
+) -> Result<bool, StoreError> {
+    let (past, stays_in_step, limit) = match purpose {
+        Purpose::InStep { limit_mib_per_second } => (None, true, limit_mib_per_second),
+        Purpose::Clone(past) => (past, false, None),
+    };
+    let request = CopyRequest {
+        past,
+        place: target_url.to_owned(),
+        creator: ask::this_process(),
+        stays_in_step,
+        pace: Pace::new(limit.map(|mib| mib.max(1) << 20)),
+    };
+    let bar = bytes_bar(printer);
+    let outcome = inspector.copy_to(target, &request, &|done, total| show(&bar, done, total)).await;
+    bar.finish_and_clear();
+    let done = match outcome {
+        Err(error @ (StoreError::Invalid(_) | StoreError::NotFound { .. } | StoreError::Corruption(_))) => {
+            eprintln!("atollctl: {error}");
+            return Ok(false);
+        }
+        done => done?,
+    };
+    match printer.is_json() {
+        true => printer.json(&done),
+        false => print_done(printer, &done, target_url),
+    }
+    Ok(true)
+}
+
+fn print_done(printer: &Printer, done: &CopyStatus, target_url: &str) {
+    let ((epoch, slot), adopted) = (done.source_root, &done.adopted);
+    let commit = done.commit_us.map_or("none".to_owned(), |time| format!("{} UTC", utc(time)));
+    let gtid = if done.gtid_position.is_empty() { "none" } else { &done.gtid_position };
+    if done.is_unchanged {
+        printer.line(&format!("{target_url} is in step already: root {epoch}/{slot}, last commit {commit}"));
+        return;
+    }
+    printer.line(&format!(
+        "database {} in {target_url} has root {epoch}/{slot}: last commit {commit}, GTID position {gtid}",
+        done.db_uuid
+    ));
+    printer.line(&format!(
+        "copied {} table files, {}, and {} of MANIFEST and log; {} files, {}, were there; {} objects of former rounds deleted",
+        adopted.copied_files,
+        size(adopted.copied_bytes),
+        size(done.copied_log_bytes),
+        adopted.reused_files,
+        size(adopted.reused_bytes),
+        done.deleted_objects
+    ));
+}

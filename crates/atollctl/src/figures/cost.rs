@@ -1,0 +1,114 @@
+//! `atollctl cost`: what the stored bytes cost in a month, by table and use, and the requests of a running server.
+
+use crate::figures::prices::{Prices, RequestCost};
+use crate::figures::usage::{Summary, Usage, summarize};
+use crate::output::{Printer, Table, now_ms, shown, size};
+use clap::Args;
+use objstore::StoreError;
+use objstore::protocol::{Inspector, Space};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Where prices and requests come from.
+#[derive(Args, Clone)]
+pub(crate) struct CostOptions {
+    /// Price list: JSON, see docs/atollctl.md. Default: an example, which is no provider's.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Status variables of the server that owns the database: mariadb -Ne "SHOW GLOBAL STATUS" > FILE. Adds what its requests cost.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) status: Option<PathBuf>,
+}
+
+/// What a database costs.
+#[derive(Serialize)]
+pub(crate) struct CostReport {
+    pub(crate) prices: Prices,
+    /// False: the prices are the example's.
+    pub(crate) prices_given: bool,
+    pub(crate) space: Summary,
+    /// A month of what is stored now; of that, what only the past keeps and what nobody needs.
+    pub(crate) stored_per_month: f64,
+    pub(crate) history_per_month: f64,
+    pub(crate) unneeded_per_month: f64,
+    /// Of a running server; empty when its status is not given.
+    pub(crate) requests: Vec<RequestCost>,
+}
+
+/// Shows it. Always true.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: &Inspector,
+    options: &CostOptions,
+) -> Result<bool, StoreError> {
+    let report = report_of(&inspector.space().await?, options)?;
+    if printer.is_json() {
+        printer.json(&report);
+    } else {
+        print(printer, &report);
+    }
+    Ok(true)
+}
+
+/// Adds it up. Errors: `Invalid` for files of `options` that cannot be read or are none.
+pub(crate) fn report_of(space: &Space, options: &CostOptions) -> Result<CostReport, StoreError> {
+    let prices = Prices::read(options.prices.as_deref())?;
+    let requests = match &options.status {
+        None => Vec::new(),
+        Some(path) => {
+            let failed = |error| StoreError::Invalid(format!("reading {}: {error}", path.display()));
+            prices.requests(&std::fs::read_to_string(path).map_err(failed)?)?
+        }
+    };
+    let space = summarize(space, false, now_ms());
+    let (total, prices_given) = (space.total, options.prices.is_some());
+    Ok(CostReport {
+        stored_per_month: prices.stored(total.bytes()),
+        history_per_month: prices.stored(total.history_bytes),
+        unneeded_per_month: prices.stored(unneeded(&total)),
+        prices,
+        prices_given,
+        space,
+        requests,
+    })
+}
+
+fn unneeded(usage: &Usage) -> u64 {
+    usage.unneeded_bytes + usage.foreign_bytes
+}
+
+fn print(printer: &Printer, report: &CostReport) {
+    let (prices, currency) = (&report.prices, shown(&report.prices.currency));
+    if !report.prices_given {
+        printer.line("The prices are an example and no provider's: give --prices FILE.");
+    }
+    let money = |bytes| format!("{:.4}", prices.stored(bytes));
+    let headings = ["table", ">stored", ">per month", ">of that history", ">per month", ">not needed"];
+    let mut table = Table::new(&headings);
+    let mut row = |name: &str, usage: &Usage| {
+        let (bytes, history) = (usage.bytes(), usage.history_bytes);
+        let cells =
+            [shown(name), size(bytes), money(bytes), size(history), money(history), size(unneeded(usage))];
+        table.row(&cells);
+    };
+    report.space.rows.iter().for_each(|of| row(&of.name, &of.usage));
+    row("total", &report.space.total);
+    printer.table(&table);
+    printer.line(&format!(
+        "stored: {:.4} {currency} per month, of which {:.4} for the past and {:.4} for what is not needed",
+        report.stored_per_month, report.history_per_month, report.unneeded_per_month
+    ));
+    if report.requests.is_empty() {
+        return printer.line(
+            "requests are known to the server only: mariadb -Ne \"SHOW GLOBAL STATUS\" > FILE, then --status FILE",
+        );
+    }
+    let mut table =
+        Table::new(&["requests", ">since the start", ">per month", &format!(">{currency} per month")]);
+    for of in &report.requests {
+        let (count, month) = (format!("{:.1}", of.count), format!("{:.0}", of.per_month));
+        table.row(&[of.kind.to_owned(), count, month, format!("{:.4}", of.money_per_month)]);
+    }
+    printer.line("");
+    printer.table(&table);
+}

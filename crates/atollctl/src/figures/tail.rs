@@ -1,0 +1,77 @@
+//! `atollctl tail`: follows what is being published, until it is interrupted or nobody reads any more.
+
+use crate::output::{Printer, shown, size};
+use objstore::StoreError;
+use objstore::date::utc;
+use objstore::protocol::{FileChange, Follower, Inspector, RootStatus, TailEvent};
+use std::time::{Duration, Instant};
+
+/// Between two looks: while something happens, and at most, when nothing has happened for long.
+const WAIT_MIN: Duration = Duration::from_secs(1);
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Follows for at most `seconds`; None: without end. True: it has ended as asked.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: Inspector,
+    seconds: Option<u64>,
+) -> Result<bool, StoreError> {
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut follower = Follower::new(inspector);
+    let mut wait = WAIT_MIN;
+    loop {
+        match follower.poll().await {
+            Ok(events) => {
+                wait = if events.is_empty() { (wait * 2).min(WAIT_MAX) } else { WAIT_MIN };
+                if !events.iter().all(|event| tell(printer, event)) {
+                    return Ok(true);
+                }
+            }
+            // The bucket may come back, and nothing is missed.
+            Err(error @ StoreError::Unavailable(_)) => {
+                eprintln!("atollctl: {error}");
+                wait = (wait * 2).min(WAIT_MAX);
+            }
+            Err(error) => return Err(error),
+        }
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(true);
+        }
+        tokio::time::sleep(left.map_or(wait, |left| left.min(wait))).await;
+    }
+}
+
+/// False: nobody reads any more.
+fn tell(printer: &Printer, event: &TailEvent) -> bool {
+    if printer.is_json() {
+        return serde_json::to_string(event).is_ok_and(|line| printer.try_line(&line));
+    }
+    let line = match event {
+        TailEvent::Root { root, added, dropped } => of_root(root, *added, *dropped),
+        TailEvent::Log { epoch, first, chunks, bytes } => {
+            format!("log   {epoch}/{first}: {chunks} chunks, {}", size(*bytes))
+        }
+        TailEvent::Closed { epoch, by_epoch, by_server } => {
+            format!("claim epoch {by_epoch} by '{}' has closed epoch {epoch}", shown(by_server))
+        }
+    };
+    printer.try_line(&line)
+}
+
+fn of_root(root: &RootStatus, added: FileChange, dropped: FileChange) -> String {
+    let commit = root.commit_us.map_or_else(String::new, |time| format!(", last commit {} UTC", utc(time)));
+    format!(
+        "root  {}/{}: {} files, +{} ({}) -{} ({}){commit} {}",
+        root.epoch,
+        root.slot,
+        root.files,
+        added.files,
+        size(added.bytes),
+        dropped.files,
+        size(dropped.bytes),
+        root.gtid_position
+    )
+    .trim_end()
+    .to_owned()
+}

@@ -1,0 +1,80 @@
+//! `atollctl materialize`: makes a clone independent of its parent.
+
+use crate::ask::{self, Consent};
+use crate::output::{Printer, size};
+use crate::progress::{bytes_bar, show};
+use objstore::StoreError;
+use objstore::protocol::{Inspector, MaterializeStatus};
+
+/// Copies what the clone reads in other databases, after asking. True: they need keep nothing for it any more.
+pub(crate) async fn run(
+    printer: &Printer,
+    inspector: &Inspector,
+    consent: Consent,
+) -> Result<bool, StoreError> {
+    let plan = match inspector.plan_materialize().await {
+        Ok(plan) => plan,
+        Err(error) => return refused(error),
+    };
+    if plan.foreign_files > 0
+        && let Err(error) = consent.to(&what(&plan))
+    {
+        return refused(error);
+    }
+    let bar = bytes_bar(printer);
+    let outcome = inspector.materialize(&ask::this_process(), &|done, total| show(&bar, done, total)).await;
+    bar.finish_and_clear();
+    let done = match outcome {
+        Ok(done) => done,
+        Err(error) => return refused(error),
+    };
+    match printer.is_json() {
+        true => printer.json(&done),
+        false => print_done(printer, &done),
+    }
+    Ok(done.still_held.is_empty())
+}
+
+fn what(plan: &MaterializeStatus) -> String {
+    format!(
+        "Materializing: {} table files, {}, get copies in the clone's own place. Its server, which must not run, moves its local \
+         directory aside at its next start and rebuilds it from the bucket.",
+        plan.foreign_files,
+        size(plan.foreign_bytes)
+    )
+}
+
+fn print_done(printer: &Printer, done: &MaterializeStatus) {
+    let adopted = &done.adopted;
+    match done.root {
+        Some((epoch, slot)) => printer.line(&format!(
+            "copied {} table files, {}; {}, {}, were there from an earlier try; root {epoch}/{slot} names files of its own only",
+            adopted.copied_files,
+            size(adopted.copied_bytes),
+            adopted.reused_files,
+            size(adopted.reused_bytes)
+        )),
+        None => printer.line("the newest root names files of its own only: nothing was copied"),
+    }
+    match done.still_held.as_str() {
+        "" => printer.line(&format!("independent of: {}", done.independent_of.join(", "))),
+        why => printer.line(&format!(
+            "the parent still keeps its files: {why}, because a snapshot or the history of the clone has that root. Drop it, or wait \
+             until the history is over, then: atollctl release"
+        )),
+    }
+}
+
+/// What the user can mend ends with status 1: the clone is as it was.
+fn refused(error: StoreError) -> Result<bool, StoreError> {
+    match error {
+        StoreError::Invalid(_)
+        | StoreError::NotFound { .. }
+        | StoreError::ReadOnly(_)
+        | StoreError::Corruption(_) => {
+            eprintln!("atollctl: {error}");
+            Ok(false)
+        }
+        error => Err(error),
+    }
+}

@@ -1,0 +1,19 @@
+//! A bar on the terminal for what moves many bytes.
+
+use crate::output::Printer;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar of bytes; hidden where JSON is wanted or nobody looks.
+pub(crate) fn bytes_bar(printer: &Printer) -> ProgressBar {
+    let bar = if printer.is_json() { ProgressBar::hidden() } else { ProgressBar::new(0) };
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Shows `done` of `total`.
+pub(crate) fn show(bar: &ProgressBar, done: u64, total: u64) {
+    bar.set_length(total);
+    bar.set_position(done);
+}

@@ -1,0 +1,126 @@
+//! Makes a clone independent of its parent: its own prefix gets copies of the table files that it reads elsewhere.
+//!
+//! ```text
+//! refuse an owner that may live
+//! take epoch E, close the former ones, create root/E/0   nobody adds to the state
+//! copy the foreign files of the newest root              by the store itself: adopt.rs
+//! copy MANIFEST and log, create root/E/1                 the newest root names no foreign file
+//! create the releases of the pins, unless a snapshot or the history of the clone still reads foreign files
+//! ```
+//!
+//! MATERIALIZE-1: dying before `root/E/1` changes nothing (CLAIM-3), but that copies are there, which the next try uses.
+//! MATERIALIZE-2: a pin in a parent is released only when no root that is kept here names a foreign file (CLONE-5).
+//! MATERIALIZE-3: `root/E/1` is newer than every local directory, so a server sets its own aside and rebuilds it: it would read
+//!     foreign files. So an owner that was not closed in order is refused: its directory may have what the bucket lacks.
+
+use crate::error::{Result, StoreError};
+use crate::files::FileRecord;
+use crate::protocol::copies::adopt::{Adopted, Copier, MATERIALIZES, Progress, copier_id, refuse_owner};
+use crate::protocol::format::image;
+use crate::protocol::format::records::RootId;
+use crate::protocol::history::clone::check_files;
+use crate::protocol::history::state_copy;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
+use crate::protocol::start::home::Home;
+use crate::requests::origin;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a clone was made independent of, or would be.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct MaterializeStatus {
+    /// Table files of the newest root that belong to other databases, and their bytes.
+    pub foreign_files: u64,
+    pub foreign_bytes: u64,
+    pub adopted: Adopted,
+    /// The root that the next server begins with; None: there was nothing to copy, or nothing was done yet.
+    pub root: Option<(u64, u64)>,
+    /// The databases that need keep nothing for this one any more.
+    pub independent_of: Vec<String>,
+    /// Why they still have to; empty when they have not.
+    pub still_held: String,
+}
+
+impl Inspector {
+    /// What [`Inspector::materialize`] would copy. Errors: `Invalid` when this is no clone. Requests: those that read the newest root.
+    pub async fn plan_materialize(&self) -> Result<MaterializeStatus> {
+        self.check_clone().await?;
+        let files = self.newest_image().await?.map(|(image, _)| image.files).unwrap_or_default();
+        let foreign: Vec<u64> =
+            files.values().filter(|file| origin::is_foreign(&file.key)).map(|file| file.size).collect();
+        Ok(MaterializeStatus {
+            foreign_files: foreign.len() as u64,
+            foreign_bytes: foreign.iter().sum(),
+            adopted: Adopted::default(),
+            root: None,
+            independent_of: Vec::new(),
+            still_held: String::new(),
+        })
+    }
+
+    /// Copies what the newest root reads in other databases, and tells them that this one needs it no more.
+    ///
+    /// Errors: `Invalid` when this is no clone, or somebody claimed it meanwhile; `ReadOnly` when a server owns it or may; `NotFound`, `Corruption`
+    /// when a file of a parent is gone or damaged; `NoSpace`; `Fenced`. After an error the database is as before; repeat it, and what was copied is used.
+    /// Requests: those of a claim, two for each file, and those of copying MANIFEST and log.
+    pub async fn materialize(&self, creator: &str, progress: Progress<'_>) -> Result<MaterializeStatus> {
+        let mut status = self.plan_materialize().await?;
+        if status.foreign_files > 0 {
+            refuse_owner(self.bucket()).await?;
+            self.check_parents().await?;
+            let server_id = copier_id(MATERIALIZES, creator);
+            let epoch = take_epoch(self.bucket(), &server_id, &Home::default()).await?.number;
+            let copier = Copier { bucket: self.bucket(), epoch, server_id, from: None, progress };
+            match self.materialize_in(&copier).await {
+                Ok(adopted) => status.adopted = adopted,
+                Err(error) => {
+                    copier.leave().await;
+                    return Err(error);
+                }
+            }
+            status.root = Some((epoch, state_copy::SLOT));
+        }
+        match self.release_parents().await {
+            Ok(origins) => status.independent_of = origins,
+            Err(StoreError::Invalid(why)) => status.still_held = why,
+            Err(error) => return Err(error),
+        }
+        Ok(status)
+    }
+
+    async fn check_clone(&self) -> Result<()> {
+        let identity = self.identity().await?;
+        match identity.parent.is_some_and(|parent| !parent.origins.is_empty()) {
+            true => Ok(()),
+            false => Err(StoreError::Invalid(format!(
+                "the database in {} is no clone: all its files are its own",
+                self.bucket().place()
+            ))),
+        }
+    }
+
+    /// Errors: `NotFound`, `Corruption` when a file that is to be copied is absent.
+    async fn check_parents(&self) -> Result<()> {
+        let files = self.newest_image().await?.map(|(image, _)| image.files).unwrap_or_default();
+        check_files(self.bucket(), files.values().filter(|file| origin::is_foreign(&file.key))).await
+    }
+
+    async fn materialize_in(&self, copier: &Copier<'_>) -> Result<Adopted> {
+        let (bucket, epoch) = (self.bucket(), copier.epoch);
+        let claim = close_and_claim(bucket, epoch, &copier.server_id, StopAfter::Nothing).await?;
+        let base: RootId = claim.base.ok_or_else(|| StoreError::Bug("a clone without a root".to_owned()))?;
+        let state = self.moment_of(image::load(bucket, base).await?, Some(claim.wal_end)).await?;
+        let (foreign, own): (BTreeMap<u64, FileRecord>, BTreeMap<_, _>) = state
+            .image
+            .files
+            .iter()
+            .map(|(number, file)| (*number, file.clone()))
+            .partition(|(_, file)| origin::is_foreign(&file.key));
+        let (mut files, adopted) = copier.adopt(&foreign, &own, base.epoch).await?;
+        files.extend(own);
+        state_copy::write(bucket, bucket, epoch, &state, &files, &copier.server_id).await?;
+        Ok(adopted)
+    }
+}

@@ -1,0 +1,312 @@
+//! Copies of a database in another bucket, another service, or another directory, kept in step.
+//!
+//! ```text
+//! source   pin the state                                          nothing of it goes while it is copied
+//! target   refuse it unless it is empty, or the newest epoch was claimed by a copier of this database
+//!          take epoch E, look who had E-1, close the former ones, create root/E/0
+//!          copy table files that are not there: adopt.rs
+//!          copy MANIFEST and log, write the file map; create root/E/1         the copy has that state
+//!          create db.json, the first time                                     the copy exists
+//!          raise the horizon, list the pins, delete what root/E/1 does not need
+//! source   delete the pin
+//! ```
+//!
+//! MIRROR-1: a copy has the state of one moment of the source, whole: that of the round before until `root/E/1` is there. So a copier may
+//!     die anywhere; the next one goes on with the files that are there (ADOPT-1).
+//! MIRROR-2: a copy that a server has opened is a database of its own, and no copier writes there again: epochs are taken one by one, so
+//!     whoever has E knows who had E-1. A server that opens it while a copier works fences that copier.
+//! MIRROR-3: a copier deletes only what was made in its own epoch or before, what neither its root nor a pin needs, and only while its
+//!     root is the newest.
+
+use crate::error::{Result, StoreError};
+use crate::files::FileRecord;
+use crate::protocol::copies::adopt::{Adopted, COPIES, Copier, Progress, claimer, copier_id};
+use crate::protocol::format::image;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::gc::{epoch_of, held_among};
+use crate::protocol::history::clone::{CloneRequest, Pins, refuse_nested};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::pin;
+use crate::protocol::history::snapshot::Moment;
+use crate::protocol::history::state_copy;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::claim::{StopAfter, close_and_claim, newest_epoch, take_epoch, wall_clock_ms};
+use crate::protocol::start::home::Home;
+use crate::protocol::start::identity::{self, Identity, Parent};
+use crate::protocol::start::local::random_nonce;
+use crate::requests::bucket::Bucket;
+use crate::requests::upload::stream::Pace;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const PARALLEL_DELETES: usize = 8;
+
+/// What to copy, and how.
+#[derive(Debug)]
+pub struct CopyRequest {
+    /// None: what is in the bucket now.
+    pub past: Option<Past>,
+    /// Where the copy is, for whoever looks at the source.
+    pub place: String,
+    /// Who copies, for people.
+    pub creator: String,
+    /// The same database is copied there again later.
+    pub stays_in_step: bool,
+    /// How fast.
+    pub pace: Pace,
+}
+
+/// What a copy has, and what was done for that.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct CopyStatus {
+    /// Of the copy.
+    pub db_uuid: String,
+    /// The state of the source that it has: a root, and the log up to a chunk.
+    pub source_root: (u64, u64),
+    pub source_log_end: u64,
+    /// Of the newest commit that it has, in microseconds since 1970; None: there is none.
+    pub commit_us: Option<u64>,
+    pub gtid_position: String,
+    pub files: u64,
+    pub files_bytes: u64,
+    pub adopted: Adopted,
+    /// Of MANIFEST and log.
+    pub copied_log_bytes: u64,
+    /// Objects of former rounds that went.
+    pub deleted_objects: u64,
+    /// It had this state before: nothing was done.
+    pub is_unchanged: bool,
+}
+
+/// `hint/copied`: what the copy has. Only saves work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Copied {
+    source_root: (u64, u64),
+    source_log_end: u64,
+    epoch: u64,
+    copied_ms: u64,
+}
+
+impl Inspector {
+    /// Brings the copy in `target` to the state of this database; makes it if there is none.
+    ///
+    /// Errors: `Invalid` when something else than a copy of this database is in `target`, a server has opened the copy, or another
+    /// copier was faster; `NotFound`; `Corruption` when the source is damaged, naming the object; `NoSpace`; `Fenced`. After an error
+    /// the copy has the state of the round before, or this one; repeat it. Requests: those that read the state; for each file that is
+    /// new a GET and a PUT per 16 MiB; a LIST of the target, and a DELETE for each object that is superfluous there.
+    pub async fn copy_to(
+        &self,
+        target: &Bucket,
+        request: &CopyRequest,
+        progress: Progress<'_>,
+    ) -> Result<CopyStatus> {
+        let source = self.identity().await?;
+        if self.bucket().place() == target.place() || target.is_directory() && self.bucket().is_directory() {
+            refuse_nested(self.bucket(), target)?;
+        }
+        let purpose = purpose(&source, request);
+        let existing = check_target(target, &source, &purpose, request.stays_in_step).await?;
+        let key = pin::copy_key(&random_nonce()?);
+        let mut pins = Pins::default();
+        let outcome = async {
+            let (past, place) = (request.past.clone(), format!("copy in {}", request.place));
+            let clone =
+                CloneRequest { past, place, creator: request.creator.clone(), discards_unfinished: false };
+            let moment = self.pin_for_clone(&key, &clone, &mut pins).await?;
+            if let Some(identity) = &existing
+                && has_already(target, &moment).await?
+            {
+                self.drop_other_pins(&key, &clone.place).await?;
+                return Ok(CopyStatus { is_unchanged: true, ..status_of(&identity.db_uuid, &moment) });
+            }
+            let server_id = copier_id(&purpose, &request.creator);
+            let epoch = take_epoch(target, &server_id, &Home::default()).await?.number;
+            let from = Some((self.bucket(), &request.pace));
+            let copier = Copier { bucket: target, epoch, server_id, from, progress };
+            let copied = self.copy_in(&copier, &purpose, &source, existing, &moment).await;
+            if copied.is_err() {
+                copier.leave().await;
+            }
+            self.drop_other_pins(&key, &clone.place).await?;
+            copied
+        }
+        .await;
+        pins.take_back().await;
+        outcome
+    }
+
+    async fn copy_in(
+        &self,
+        copier: &Copier<'_>,
+        purpose: &str,
+        source: &Identity,
+        existing: Option<Identity>,
+        moment: &Moment,
+    ) -> Result<CopyStatus> {
+        let Copier { bucket: target, epoch, .. } = *copier;
+        // Rule MIRROR-2.
+        if epoch > 1 {
+            check_claimer(target, epoch - 1, purpose).await?;
+        }
+        let base = close_and_claim(target, epoch, &copier.server_id, StopAfter::Nothing).await?.base;
+        let named = match base {
+            Some(base) => image::load(target, base).await?.files.into_iter().collect(),
+            None => BTreeMap::new(),
+        };
+        let files: BTreeMap<u64, FileRecord> =
+            moment.image.files.iter().map(|(number, file)| (*number, file.clone())).collect();
+        let (files, adopted) = copier.adopt(&files, &named, base.map_or(0, |base| base.epoch)).await?;
+        let copied_log_bytes =
+            state_copy::write(self.bucket(), target, epoch, moment, &files, &copier.server_id).await?;
+        let db_uuid = match existing {
+            Some(identity) => identity.db_uuid,
+            None => create_identity(target, source, moment.image.root.id).await?,
+        };
+        note(target, epoch, moment).await?;
+        let deleted_objects = sweep(target, epoch).await?;
+        Ok(CopyStatus { adopted, copied_log_bytes, deleted_objects, ..status_of(&db_uuid, moment) })
+    }
+
+    /// Copiers into the place of this one, which is the newest there, have died or are fenced. So are their pins: without use.
+    async fn drop_other_pins(&self, own: &str, place: &str) -> Result<()> {
+        let listed = self.bucket().list(names::PIN_DIR, None).await?;
+        for key in listed.into_iter().map(|object| object.key) {
+            if key == own || !pin::is_copy_key(&key) {
+                continue;
+            }
+            match pin::read(self.bucket(), &key).await {
+                Ok(pin) if pin.name == place => self.bucket().delete(&key).await?,
+                Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Corruption(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first words of the claims of whoever copies the database `source` for this.
+fn purpose(source: &Identity, request: &CopyRequest) -> String {
+    match request.stays_in_step {
+        true => format!("{COPIES} {}", source.db_uuid),
+        false => format!("{COPIES} {} as a clone", source.db_uuid),
+    }
+}
+
+/// What is in `target`. Errors: `Invalid` when nobody may copy `source` there.
+async fn check_target(
+    target: &Bucket,
+    source: &Identity,
+    purpose: &str,
+    stays_in_step: bool,
+) -> Result<Option<Identity>> {
+    let refused = |what: String| Err(StoreError::Invalid(format!("{} holds {what}", target.place())));
+    let existing = identity::read(target).await?;
+    if let Some(identity) = &existing {
+        let is_copy = |parent: &Parent| parent.origins.is_empty() && parent.db_uuid == source.db_uuid;
+        if !stays_in_step || !identity.parent.as_ref().is_some_and(is_copy) {
+            return refused(format!(
+                "the database {}, which is no copy of {}",
+                identity.db_uuid, source.db_uuid
+            ));
+        }
+    }
+    let newest = newest_epoch(target).await?;
+    if newest > 0 {
+        check_claimer(target, newest, purpose).await?;
+    } else if let Some(object) = target.list("", None).await?.first() {
+        return refused(format!("other objects ({})", object.key));
+    }
+    Ok(existing)
+}
+
+/// Rule MIRROR-2.
+async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()> {
+    let claimer = claimer(target, epoch).await?.unwrap_or_else(|| "somebody unknown".to_owned());
+    if claimer.strip_prefix(purpose).is_some_and(|rest| rest.starts_with(" by ")) {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!(
+        "the database in {} was opened by '{claimer}' (epoch {epoch}), so it is one of its own and no copy any more. What it has would \
+         be lost. Copy to an empty place",
+        target.place()
+    )))
+}
+
+/// Whether `target` has the state of `moment`. What cannot be told is copied again.
+async fn has_already(target: &Bucket, moment: &Moment) -> Result<bool> {
+    let bytes = match target.get(names::COPIED).await {
+        Err(error) if error.is_not_found() => return Ok(false),
+        bytes => bytes?,
+    };
+    let Ok(copied) = serde_json::from_slice::<Copied>(&bytes) else { return Ok(false) };
+    let newest = Inspector::new(target.clone()).newest_id().await?;
+    let RootId { epoch, slot } = moment.image.root.id;
+    Ok(moment.cut.is_none()
+        && (copied.source_root, copied.source_log_end) == ((epoch, slot), moment.wal_end)
+        && newest.is_some_and(|(root, _)| root == RootId { epoch: copied.epoch, slot: state_copy::SLOT }))
+}
+
+async fn note(target: &Bucket, epoch: u64, moment: &Moment) -> Result<()> {
+    let root = moment.image.root.id;
+    let copied = Copied {
+        source_root: (root.epoch, root.slot),
+        source_log_end: moment.wal_end,
+        epoch,
+        copied_ms: wall_clock_ms(),
+    };
+    let bytes = serde_json::to_vec(&copied).map_err(|error| StoreError::Bug(error.to_string()))?;
+    target.put(names::COPIED, bytes.into()).await
+}
+
+async fn create_identity(target: &Bucket, source: &Identity, root: RootId) -> Result<String> {
+    let db_uuid = identity::new_uuid()?;
+    let RootId { epoch, slot } = root;
+    let parent = Parent { db_uuid: source.db_uuid.clone(), epoch, slot, origins: Vec::new() };
+    identity::create(target, db_uuid.clone(), Some(parent)).await?;
+    Ok(db_uuid)
+}
+
+/// Rule MIRROR-3. Returns how many objects went.
+async fn sweep(target: &Bucket, epoch: u64) -> Result<u64> {
+    let (root, nonce) = (RootId { epoch, slot: state_copy::SLOT }, random_nonce()?);
+    let horizon = names::horizon(root.epoch, root.slot);
+    target.create_slot(&horizon, Bytes::copy_from_slice(&nonce), &nonce).await?;
+    let inspector = Inspector::new(target.clone());
+    let held = held_among(target, &target.list(names::PIN_DIR, None).await?).await?;
+    let is_newest = inspector.newest_id().await?.is_some_and(|(newest, _)| newest == root);
+    if held.holds_all().is_some() || !is_newest {
+        return Ok(0);
+    }
+    let unneeded = inspector.find_unneeded(Duration::ZERO).await?;
+    let unneeded = unneeded.orphaned.into_iter().chain(unneeded.pending).map(|object| object.key);
+    let own = unneeded.filter(|key| epoch_of(key).is_some_and(|made| made <= epoch));
+    let horizons = target.list(names::HORIZON_DIR, None).await?.into_iter().map(|object| object.key);
+    let lower = horizons.filter(|key| pin::horizon_of(key).is_some_and(|lower| lower < root));
+    stream::iter(own.chain(lower).collect::<Vec<_>>())
+        .map(|key| async move { target.delete(&key).await.map(|()| 1) })
+        .buffer_unordered(PARALLEL_DELETES)
+        .try_fold(0, |count, one| async move { Ok(count + one) })
+        .await
+}
+
+fn status_of(db_uuid: &str, moment: &Moment) -> CopyStatus {
+    let (root, position) = (moment.image.root.id, &moment.position);
+    CopyStatus {
+        db_uuid: db_uuid.to_owned(),
+        source_root: (root.epoch, root.slot),
+        source_log_end: moment.wal_end,
+        commit_us: (position.time_us != 0).then_some(position.time_us),
+        gtid_position: position.gtid_text(),
+        files: moment.image.files.len() as u64,
+        files_bytes: moment.image.files.values().map(|file| file.size).sum(),
+        adopted: Adopted::default(),
+        copied_log_bytes: 0,
+        deleted_objects: 0,
+        is_unchanged: false,
+    }
+}

@@ -1,0 +1,99 @@
+//! Proves that the database can be restored: does what a server without a local directory does, and reads all of it.
+//!
+//! ```text
+//! pin the newest state                                    a running server goes on; nothing that is read goes away
+//! build the local directory from it, in a scratch place   MANIFEST and log, as RocksDB reads them
+//! read every table file, compare its checksum
+//! delete the pin, say in hint/proved when that was and what came out
+//! ```
+//!
+//! RocksDB itself is not in it: only a server that opens a clone proves that too.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::names;
+use crate::protocol::history::clone::{CloneRequest, Pins};
+use crate::protocol::history::pin;
+use crate::protocol::history::snapshot::Moment;
+use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
+use crate::protocol::start::claim::{OwnEpoch, wall_clock_ms};
+use crate::protocol::start::local::random_nonce;
+use crate::protocol::start::restore::{fresh_marker, restore};
+use serde::Serialize;
+use std::path::Path;
+
+/// What was proved.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct Proof {
+    /// Unix time in milliseconds, by the clock of the machine that looked.
+    pub proved_ms: u64,
+    pub took_ms: u64,
+    pub is_restorable: bool,
+    /// Of the newest commit that a restore has, in microseconds since 1970; None: there is none.
+    pub commit_us: Option<u64>,
+    pub gtid_position: String,
+    /// What was read; its problems say why a restore would fail.
+    pub report: VerifyReport,
+}
+
+impl Inspector {
+    /// Restores the newest state into `scratch`, which is empty, reads all table files, and leaves the outcome in `hint/proved`.
+    ///
+    /// Errors: of the bucket and of the local disk; what is wrong with the data stands in the proof. Requests: those of a restore, a
+    /// GET per 8 MiB of table files, and those of a pin.
+    pub async fn prove_restore(
+        &self,
+        scratch: &Path,
+        creator: &str,
+        progress: impl Fn(u64, u64),
+    ) -> Result<Proof> {
+        let (start_ms, mut pins) = (wall_clock_ms(), Pins::default());
+        let request = CloneRequest {
+            past: None,
+            place: "a proof of a restore".to_owned(),
+            creator: creator.to_owned(),
+            discards_unfinished: false,
+        };
+        let db_uuid = self.identity().await?.db_uuid;
+        let key = pin::copy_key(&random_nonce()?);
+        let outcome = async {
+            let moment = match self.pin_for_clone(&key, &request, &mut pins).await {
+                Err(StoreError::Corruption(what)) => return Ok((None, broken(what))),
+                moment => moment?,
+            };
+            let mut report = self.verify_image(&moment.image, Some(moment.wal_end), true, &progress).await?;
+            if let Err(error) = self.restore_into(scratch, &db_uuid, &moment).await {
+                match error {
+                    StoreError::Corruption(what) => report.problems.push(what),
+                    error => return Err(error),
+                }
+            }
+            Ok((Some(moment.position), report))
+        }
+        .await;
+        pins.take_back().await;
+        let (position, report) = outcome?;
+        let proof = Proof {
+            proved_ms: start_ms,
+            took_ms: wall_clock_ms().saturating_sub(start_ms),
+            is_restorable: report.problems.is_empty(),
+            commit_us: position.as_ref().map(|at| at.time_us).filter(|time| *time != 0),
+            gtid_position: position.map(|at| at.gtid_text()).unwrap_or_default(),
+            report,
+        };
+        let text = serde_json::to_vec_pretty(&proof).map_err(|error| StoreError::Bug(error.to_string()))?;
+        self.bucket().put(names::PROVED, text.into()).await?;
+        Ok(proof)
+    }
+
+    async fn restore_into(&self, scratch: &Path, db_uuid: &str, moment: &Moment) -> Result<()> {
+        // Nobody has claimed this epoch, and no server will use the directory.
+        let marker = fresh_marker(db_uuid, OwnEpoch { number: 0, nonce: [0; 16] });
+        let (image, end) = (&moment.image, Some(moment.wal_end));
+        restore(self.bucket(), image, end, &scratch.join("restored"), &marker).await.map(|_| ())
+    }
+}
+
+fn broken(what: String) -> VerifyReport {
+    VerifyReport { problems: vec![what], ..VerifyReport::default() }
+}

@@ -1,0 +1,287 @@
+//! The frame every record of the bucket protocol is stored in, and strict readers and writers for it.
+//!
+//! Not for: what the records mean (`records.rs`), names (`names.rs`), I/O.
+//!
+//! Byte layout (docs/internals/formats-bucket.md, table FMT-W1), little endian:
+//!
+//! ```text
+//! 0   4  magic "ATLR"
+//! 4   2  format version: 1, or 2 = the body ends with an extension area
+//! 6   2  kind of the record
+//! 8   4  length of the body in bytes
+//! 12 16  nonce: who wrote this object, so that a writer recognises its own bytes
+//! 28  n  body
+//! ..  4  crc32c over everything before it
+//! ```
+//!
+//! REC-1: a frame is accepted only when every byte of it is accounted for: no truncation, no tail, no flipped bit.
+//! REC-2: a record of an unknown version or kind is refused, never guessed.
+//! REC-3: a reader that meets a field of an extension area that it does not know ignores it when its tag is below
+//!        [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So a writer decides which old readers may go on.
+
+use crate::crc::crc32c;
+use std::collections::BTreeMap;
+
+/// Bytes of a frame around its body: 28 in front and the checksum behind.
+pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
+/// The format of records without an extension area: fences, and all records of the first versions.
+pub(crate) const RECORD_FORMAT: u16 = 1;
+/// The format of records with one: what this version writes, and the newest that it reads.
+pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
+/// A reader must understand every field with this tag or a higher one (REC-3).
+pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
+const MAGIC: [u8; 4] = *b"ATLR";
+const HEADER_BYTES: usize = 28;
+
+/// Sixteen random bytes that tell one writer's attempt from another's.
+pub(crate) type Nonce = [u8; 16];
+
+/// Why stored bytes are not a record. The caller adds the name of the object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} (at byte {offset})")]
+pub(crate) struct FormatError {
+    /// What is wrong, in words for a DBA.
+    pub(crate) what: String,
+    /// Where in the object it was noticed.
+    pub(crate) offset: u64,
+}
+
+impl FormatError {
+    pub(crate) fn new(what: impl Into<String>, offset: usize) -> Self {
+        Self { what: what.into(), offset: offset as u64 }
+    }
+}
+
+/// Builds the body of one record, then the frame around it.
+pub(crate) struct FrameWriter {
+    bytes: Vec<u8>,
+    /// The extension area is still to be written.
+    needs_extension: bool,
+}
+
+impl FrameWriter {
+    /// A record whose body has about `body_bytes`. It ends with an extension area, empty unless [`Self::extension`] is
+    /// called.
+    pub(crate) fn new(kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
+        Self::with_format(EXTENSIBLE_FORMAT, kind, nonce, body_bytes)
+    }
+
+    /// A record that never gets an extension area.
+    pub(crate) fn fixed(kind: u16, nonce: &Nonce) -> Self {
+        Self::with_format(RECORD_FORMAT, kind, nonce, 128)
+    }
+
+    fn with_format(format: u16, kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
+        let mut bytes = Vec::with_capacity(body_bytes + FRAME_OVERHEAD_BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&format.to_le_bytes());
+        bytes.extend_from_slice(&kind.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(nonce);
+        Self { bytes, needs_extension: format == EXTENSIBLE_FORMAT }
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes.push(value);
+        self
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// Bytes whose length the reader knows.
+    pub(crate) fn raw(&mut self, value: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(value);
+        self
+    }
+
+    /// A string or byte string behind its length (u32).
+    pub(crate) fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.u32(value.len() as u32).raw(value)
+    }
+
+    /// The extension area: the last thing in the body of a record of format 2. `fields` are in ascending order of their
+    /// tags; see REC-3 for the choice of a tag.
+    pub(crate) fn extension(&mut self, fields: &[(u16, Vec<u8>)]) -> &mut Self {
+        self.needs_extension = false;
+        self.u32(fields.len() as u32);
+        for (tag, value) in fields {
+            self.raw(&tag.to_le_bytes()).bytes(value);
+        }
+        self
+    }
+
+    /// Closes the frame: fills in the length, appends the checksum.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        if self.needs_extension {
+            self.extension(&[]);
+        }
+        let body_bytes = (self.bytes.len() - HEADER_BYTES) as u32;
+        self.bytes[8..12].copy_from_slice(&body_bytes.to_le_bytes());
+        let crc = crc32c(&self.bytes);
+        self.bytes.extend_from_slice(&crc.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// Reads the body of one checked frame front to back.
+#[derive(Debug)]
+pub(crate) struct FrameReader<'a> {
+    frame: &'a [u8],
+    at: usize,
+    end: usize,
+    kind: u16,
+    /// The record has an extension area that has not been read.
+    has_extension: bool,
+}
+
+impl<'a> FrameReader<'a> {
+    /// Checks magic, version, length and checksum. The kind is left to the caller.
+    pub(crate) fn open(frame: &'a [u8]) -> Result<Self, FormatError> {
+        if frame.len() < FRAME_OVERHEAD_BYTES {
+            let what = format!("{} bytes are too few for a record", frame.len());
+            return Err(FormatError::new(what, frame.len()));
+        }
+        if frame[..4] != MAGIC {
+            return Err(FormatError::new("not an Atoll record: wrong magic number", 0));
+        }
+        let end = frame.len() - 4;
+        let stored = u32_at(frame, end);
+        let found = crc32c(&frame[..end]);
+        let version = u16::from_le_bytes([frame[4], frame[5]]);
+        // The version is looked at first: a later format may checksum differently.
+        if !(RECORD_FORMAT..=EXTENSIBLE_FORMAT).contains(&version) {
+            let what = format!(
+                "record format {version} is not known to this version, which reads {RECORD_FORMAT} and \
+                 {EXTENSIBLE_FORMAT}"
+            );
+            return Err(FormatError::new(what, 4));
+        }
+        if stored != found {
+            let what = format!("checksum mismatch: stored {stored:#010x}, computed {found:#010x}");
+            return Err(FormatError::new(what, end));
+        }
+        let body_bytes = u32_at(frame, 8) as usize;
+        if body_bytes != end - HEADER_BYTES {
+            return Err(FormatError::new("the length field does not match the object", 8));
+        }
+        let kind = u16::from_le_bytes([frame[6], frame[7]]);
+        Ok(Self { frame, at: HEADER_BYTES, end, kind, has_extension: version == EXTENSIBLE_FORMAT })
+    }
+
+    pub(crate) fn kind(&self) -> u16 {
+        self.kind
+    }
+
+    /// Which attempt wrote the record.
+    pub(crate) fn nonce(&self) -> Nonce {
+        let mut nonce = Nonce::default();
+        nonce.copy_from_slice(&self.frame[12..HEADER_BYTES]);
+        nonce
+    }
+
+    pub(crate) fn raw(&mut self, length: usize) -> Result<&'a [u8], FormatError> {
+        if length > self.end - self.at {
+            return Err(FormatError::new("a field reaches beyond the record", self.at));
+        }
+        let bytes = &self.frame[self.at..self.at + length];
+        self.at += length;
+        Ok(bytes)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, FormatError> {
+        Ok(self.raw(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, FormatError> {
+        Ok(u32_at(self.raw(4)?, 0))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, FormatError> {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(self.raw(8)?);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], FormatError> {
+        let length = self.u32()? as usize;
+        self.raw(length)
+    }
+
+    pub(crate) fn string(&mut self) -> Result<String, FormatError> {
+        let at = self.at;
+        let bytes = self.bytes()?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| FormatError::new("a string is not UTF-8", at))
+    }
+
+    /// A number of elements, each at least `element_bytes_min` long: bounded by what is left, so that a bad
+    /// count cannot make the reader allocate.
+    pub(crate) fn count(&mut self, element_bytes_min: usize) -> Result<usize, FormatError> {
+        let at = self.at;
+        let count = self.u32()? as usize;
+        if count.saturating_mul(element_bytes_min) > self.end - self.at {
+            return Err(FormatError::new("a count reaches beyond the record", at));
+        }
+        Ok(count)
+    }
+
+    /// Whether every field has been read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.end
+    }
+
+    /// The extension area by tag; empty for a record of format 1. Fields that are neither in `known` nor required are left
+    /// out (REC-3).
+    pub(crate) fn extension(&mut self, known: &[u16]) -> Result<BTreeMap<u16, &'a [u8]>, FormatError> {
+        let mut fields = BTreeMap::new();
+        if !std::mem::take(&mut self.has_extension) {
+            return Ok(fields);
+        }
+        let mut before = None;
+        for _ in 0..self.count(6)? {
+            let at = self.at;
+            let tag = self.raw(2)?;
+            let tag = u16::from_le_bytes([tag[0], tag[1]]);
+            let value = self.bytes()?;
+            if before >= Some(tag) {
+                return Err(FormatError::new("the fields of the extension area are out of order", at));
+            }
+            before = Some(tag);
+            if known.contains(&tag) {
+                fields.insert(tag, value);
+            } else if tag >= TAG_REQUIRED_MIN {
+                let what = format!(
+                    "a newer version wrote field {tag:#06x}, without which the record cannot be understood; this \
+                     version does not know it: use one that does"
+                );
+                return Err(FormatError::new(what, at));
+            }
+        }
+        Ok(fields)
+    }
+
+    /// Ends the reading; bytes left over are an error (REC-1). Reads the extension area of a kind that has no fields
+    /// yet.
+    pub(crate) fn finish(mut self) -> Result<(), FormatError> {
+        self.extension(&[])?;
+        if self.at != self.end {
+            return Err(FormatError::new("bytes are left over behind the last field", self.at));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn wrong(&self, what: impl Into<String>) -> FormatError {
+        FormatError::new(what, self.at)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

@@ -1,0 +1,49 @@
+//! Goal:   no byte from a bucket makes a reader panic, and what it reads survives the way to bytes and back.
+//! Method: the inputs of fuzz/corpus and the seeds of each target, then 3,000 seeded mutations of them. ATOLL_SEED repeats a run.
+
+use crate::protocol::format::fuzzing::TARGETS;
+use crate::protocol::testing::test_random::Random;
+use std::path::Path;
+
+const MUTATIONS: usize = 3_000;
+
+/// What was found and mended; a target may have nothing.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    assert!(folder.is_dir(), "{} is not there", folder.display());
+    let Ok(files) = std::fs::read_dir(folder.join(target)) else { return Vec::new() };
+    files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+/// One to four changes: a byte, a bit, a number that is too large, a piece removed or doubled.
+fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
+    for _ in 0..=random.below(3) {
+        if bytes.is_empty() {
+            bytes.push(0);
+        }
+        let at = random.below(bytes.len() as u64) as usize;
+        let end = (at + 1 + random.below(16) as usize).min(bytes.len());
+        match random.below(5) {
+            0 => bytes[at] = random.next() as u8,
+            1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at..end].fill(0xff),
+            3 => drop(bytes.drain(at..end)),
+            _ => bytes.splice(at..at, bytes[at..end].to_vec()).for_each(drop),
+        }
+    }
+}
+
+#[test]
+fn no_reader_panics_whatever_the_bucket_holds() {
+    let mut random = Random::from_environment("fuzzing");
+    for target in TARGETS {
+        let seeds = (target.seeds)();
+        let inputs: Vec<Vec<u8>> = seeds.into_iter().chain(corpus(target.name)).collect();
+        inputs.iter().for_each(|input| (target.run)(input));
+        for _ in 0..MUTATIONS {
+            let mut input = inputs[random.below(inputs.len() as u64) as usize].clone();
+            mutate(&mut random, &mut input);
+            (target.run)(&input);
+        }
+    }
+}

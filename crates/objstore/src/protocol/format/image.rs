@@ -1,0 +1,409 @@
+//! Reading one published root: its file map, its MANIFEST, its WAL. Used by restore, claim and `atollctl`.
+//!
+//! Everything is checked on the way: a record that is missing, misplaced or damaged is an error that names it, never
+//! an empty result.
+
+use crate::crc::{crc32c, crc32c_join};
+use crate::error::{Result, StoreError};
+use crate::protocol::format::names;
+use crate::protocol::format::records::{ManifestChunk, Root, RootId, RootSlot, WalChunk, WalSlot};
+use crate::protocol::format::slots::{decode_wal_slot, read_record, read_root_slot, read_sized_record};
+use crate::protocol::publish::map_record::{FileMap, MapEntry, MapInParts, MapPart};
+use crate::protocol::start::local::{check_file_key, damaged_object};
+use crate::protocol::wal::wal_record::{MergedChunks, WalRun};
+use crate::requests::bucket::Bucket;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// GETs in flight while reading many small objects.
+const PARALLEL_GETS: usize = 32;
+/// GETs in flight while reading merged objects, each of which is held in memory whole: 128 MiB.
+const PARALLEL_RUNS: usize = 2;
+
+/// A root with its complete file map.
+#[derive(Debug, Clone)]
+pub(crate) struct Image {
+    pub(crate) root: Root,
+    pub(crate) files: FileMap,
+}
+
+/// Reads root `id` and the records its file map is spread over.
+///
+/// Errors: `Corruption` when one of them is absent, damaged or another's.
+/// Requests: one GET, and one per part of the map, at most 40; for a root of an earlier version, one per root since the last
+/// full map.
+pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
+    let root = read_root(bucket, id).await?;
+    let epoch = id.epoch;
+    let earlier: Vec<Root> = stream::iter(root.map_slot..id.slot)
+        .map(|slot| read_root(bucket, RootId { epoch, slot }))
+        .buffered(PARALLEL_GETS)
+        .try_collect()
+        .await?;
+    let mut files = FileMap::new();
+    for step in earlier.iter().chain([&root]) {
+        apply(&mut files, step, root.map_slot)?;
+    }
+    if let Some(map) = &root.map_in_parts {
+        let parts = read_parts(bucket, map).await.map_err(|e| named_and_absent(&root, e))?;
+        files = join(&parts, map, &names::root(epoch, id.slot))?;
+    }
+    Ok(Image { root, files })
+}
+
+/// The objects that a restore of `image` reads in front of the chunks of the log that are objects of their own, with their sizes; of
+/// roots the size is not known and 0. Those of other databases are among them.
+///
+/// Requests: a LIST.
+pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<str>, u64)>> {
+    let (root, epoch) = (&image.root, image.root.id.epoch);
+    let slots = root.map_slot..=root.id.slot;
+    let mut objects: Vec<(Arc<str>, u64)> = slots.map(|slot| (names::root(epoch, slot).into(), 0)).collect();
+    let parts = root.map_in_parts.iter().flat_map(|map| &map.parts);
+    objects.extend(parts.map(|part| (names::map_part(epoch, part.part).into(), part.bytes)));
+    let runs = root.wal_runs.iter();
+    objects.extend(runs.map(|run| (names::merged_chunks(epoch, run.first, run.end).into(), run.bytes)));
+    let manifest = bucket.list(&names::manifest_dir(epoch, root.manifest), None).await?;
+    let is_before_end = |key: &str| {
+        names::parse_manifest_chunk(key).is_some_and(|(_, _, offset)| offset < root.manifest_bytes)
+    };
+    let pieces = manifest.into_iter().filter(|object| is_before_end(&object.key));
+    objects.extend(pieces.map(|object| (object.key.into(), object.size)));
+    objects.extend(image.files.values().map(|file| (Arc::clone(&file.key), file.size)));
+    Ok(objects)
+}
+
+/// The files of `map`, which root `id` names.
+///
+/// Errors: as [`load`]. Requests: one GET per part.
+pub(crate) async fn load_parts(bucket: &Bucket, map: &MapInParts, id: RootId) -> Result<FileMap> {
+    let parts = read_parts(bucket, map).await?;
+    join(&parts, map, &names::root(id.epoch, id.slot))
+}
+
+async fn read_parts(bucket: &Bucket, map: &MapInParts) -> Result<Vec<MapPart>> {
+    let epoch = map.epoch;
+    stream::iter(map.parts.iter().copied())
+        .map(|part| async move {
+            let key = names::map_part(epoch, part.part);
+            let decode =
+                |bytes: &Bytes| MapPart::read(bytes, epoch, part).map_err(|e| damaged_object(&key, &e));
+            read_sized_record(bucket, &key, part.bytes, decode).await
+        })
+        .buffered(PARALLEL_GETS)
+        .try_collect()
+        .await
+}
+
+/// The files of `map`, whose parts are `parts`. `object` says so.
+///
+/// Errors: `Corruption` when the parts overlap, a file cannot be one, or the changes do not fit the parts.
+pub(crate) fn join(parts: &[MapPart], map: &MapInParts, object: &str) -> Result<FileMap> {
+    let mut files = FileMap::new();
+    for entry in parts.iter().flat_map(|part| &part.entries) {
+        check_file_key(&entry.key, object)?;
+        if files.last_key_value().is_some_and(|(last, _)| *last >= entry.number) {
+            return Err(StoreError::Corruption(format!("{object} names parts of a file map that overlap")));
+        }
+        files.insert(entry.number, entry.record());
+    }
+    change(&mut files, object, &map.removed, &map.added, map.files_count)?;
+    Ok(files)
+}
+
+/// Reads root `id` without the file map that it is based on.
+///
+/// Requests: one GET.
+pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
+    match read_root_slot(bucket, id).await? {
+        RootSlot::Root(root) => Ok(root),
+        other => Err(StoreError::Corruption(format!(
+            "{} should hold a published root and holds {other:?}",
+            names::root(id.epoch, id.slot)
+        ))),
+    }
+}
+
+/// Applies what one root says about the file map, unless that is in parts.
+pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
+    let object = names::root(root.id.epoch, root.id.slot);
+    let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
+    if root.map_slot != map_slot || root.is_full() != (root.id.slot == map_slot) {
+        return broken("its file map does not continue the one before");
+    }
+    if root.map_in_parts.is_some() {
+        return Ok(());
+    }
+    change(files, &object, &root.removed, &root.added, root.files_count)
+}
+
+/// Takes the files `removed` out of a map and adds `added`; then it has `count` files. `object` says so.
+///
+/// Errors: `Corruption` when that does not fit the map.
+pub(crate) fn change(
+    files: &mut FileMap,
+    object: &str,
+    removed: &[u64],
+    added: &[MapEntry],
+    count: u64,
+) -> Result<()> {
+    let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
+    for number in removed {
+        if files.remove(number).is_none() {
+            return broken("it removes a file that was not there");
+        }
+    }
+    for entry in added {
+        check_file_key(&entry.key, object)?;
+        if files.insert(entry.number, entry.record()).is_some() {
+            return broken("it adds a file that was there already");
+        }
+    }
+    if files.len() as u64 != count {
+        return broken("its number of files is not the one it states");
+    }
+    Ok(())
+}
+
+/// The MANIFEST bytes of `root`, complete and checked.
+///
+/// Requests: one LIST and one GET per chunk.
+pub(crate) async fn read_manifest(bucket: &Bucket, root: &Root) -> Result<Vec<u8>> {
+    let dir = names::manifest_dir(root.id.epoch, root.manifest);
+    let keys: Vec<String> = bucket.list(&dir, None).await?.into_iter().map(|o| o.key).collect();
+    let mut chunks = stream::iter(keys)
+        .map(|key| async move {
+            let chunk = read_record(bucket, &key, |bytes| {
+                ManifestChunk::decode(bytes).map_err(|e| damaged_object(&key, &e))
+            });
+            let chunk = chunk.await?;
+            Ok::<_, StoreError>((key, chunk))
+        })
+        .buffered(PARALLEL_GETS);
+    let mut manifest = Vec::new();
+    let mut crc = 0;
+    while let Some(next) = chunks.next().await {
+        if manifest.len() as u64 >= root.manifest_bytes {
+            break;
+        }
+        let (key, chunk) = next?;
+        append_manifest(&mut manifest, &mut crc, root, &key, &chunk)?;
+    }
+    let (length, found) = (manifest.len() as u64, crc);
+    if length != root.manifest_bytes || found != root.manifest_crc32c {
+        return Err(StoreError::Corruption(format!(
+            "{dir} holds {length} bytes with checksum {found:#010x}; {} needs {} bytes with {:#010x}",
+            names::root(root.id.epoch, root.id.slot),
+            root.manifest_bytes,
+            root.manifest_crc32c
+        )));
+    }
+    Ok(manifest)
+}
+
+fn append_manifest(
+    manifest: &mut Vec<u8>,
+    crc: &mut u32,
+    root: &Root,
+    key: &str,
+    chunk: &ManifestChunk,
+) -> Result<()> {
+    let expected = names::manifest_chunk(root.id.epoch, root.manifest, manifest.len() as u64);
+    if names::manifest_chunk(chunk.epoch, chunk.manifest, chunk.offset) != key || key != expected {
+        return Err(StoreError::Corruption(format!(
+            "{expected} is missing in the bucket; the next one is {key}"
+        )));
+    }
+    // A chunk may reach beyond the root: the next root's bytes were put, the root itself was not.
+    let wanted = (root.manifest_bytes as usize - manifest.len()).min(chunk.bytes.len());
+    let part = &chunk.bytes[..wanted];
+    *crc = crc32c_join(*crc, crc32c(part), part.len() as u64);
+    manifest.extend_from_slice(part);
+    Ok(())
+}
+
+/// Gives the replayable chunks of `root`, in order, to `each`; returns the number of the first chunk not given.
+///
+/// `end`: the fence's number; None reads as far as there are chunks (the epoch is still open).
+/// Errors: `Corruption` when a chunk below `end` is missing, damaged or out of the chain, or when the chunks end
+/// before everything the root needs.
+/// Requests: one GET per merged object that `root` names, and one per chunk behind them.
+pub(crate) async fn read_wal(
+    bucket: &Bucket,
+    root: &Root,
+    end: Option<u64>,
+    mut each: impl FnMut(&WalChunk) -> Result<()>,
+) -> Result<u64> {
+    let go_on = |chunk: &WalChunk| each(chunk).map(ControlFlow::Continue);
+    let (next, _) = walk_wal(bucket, root, end, root.ddl_seq, go_on).await?;
+    check_wal_end(root, next, end).map(|()| next)
+}
+
+/// Why [`walk_wal`] went no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WalkEnd {
+    /// `each` wanted no more.
+    Stopped,
+    /// The next chunk has a greater DDL number (gate PUB-G8).
+    Edit,
+    /// There is no further chunk.
+    Absent,
+}
+
+/// Gives the chunks behind `root` to `each`, in order, as far as their DDL number is at most `ddl_max`. Returns the first chunk that
+/// was not given, or at which `each` stopped.
+///
+/// `end`, errors, requests: as [`read_wal`]; but it is not looked at what the root needs.
+pub(crate) async fn walk_wal(
+    bucket: &Bucket,
+    root: &Root,
+    end: Option<u64>,
+    ddl_max: u64,
+    each: impl FnMut(&WalChunk) -> Result<ControlFlow<()>>,
+) -> Result<(u64, WalkEnd)> {
+    let chain = Chain::new(root.id.epoch);
+    let mut walk = Walk { root, chain, ddl_max, next: root.wal_first_chunk, each };
+    let needed = root.wal_runs.iter().copied().filter(|run| run.end > root.wal_first_chunk);
+    let mut runs = stream::iter(needed)
+        .map(|run| async move { read_run(bucket, root.id.epoch, run).await.map(|chunks| (run, chunks)) })
+        .buffered(PARALLEL_RUNS);
+    while let Some(read) = runs.next().await {
+        let (run, chunks) = read.map_err(|e| named_and_absent(root, e))?;
+        for (chunk, object) in (run.first..).zip(chunks) {
+            if let Some(why) = walk.give(chunk, &object)? {
+                return Ok((walk.next, why));
+            }
+        }
+    }
+    let mut chunks = stream::iter(root.wal_loose_first()..end.unwrap_or(u64::MAX))
+        .map(|chunk| async move {
+            read_chunk(bucket, root.id.epoch, chunk).await.map(|object| object.map(|object| (chunk, object)))
+        })
+        .buffered(PARALLEL_GETS);
+    while let Some(read) = chunks.next().await {
+        let Some((chunk, object)) = read? else { break };
+        if let Some(why) = walk.give(chunk, &object)? {
+            return Ok((walk.next, why));
+        }
+    }
+    Ok((walk.next, WalkEnd::Absent))
+}
+
+/// A merged object or a part that a root names and that is absent is damage; so is nothing else.
+fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
+    match error {
+        StoreError::NotFound { object, .. } => StoreError::Corruption(format!(
+            "{object} is missing in the bucket, but {} needs it",
+            names::root(root.id.epoch, root.id.slot)
+        )),
+        error => error,
+    }
+}
+
+/// Chunks on their way from the bucket to a reader.
+struct Walk<'a, F> {
+    root: &'a Root,
+    chain: Chain,
+    ddl_max: u64,
+    /// The first chunk not given.
+    next: u64,
+    each: F,
+}
+
+impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
+    /// Checks chunk `chunk` and gives it to `each`, unless it lies in front of what the root needs. Some: the walk ends.
+    fn give(&mut self, chunk: u64, object: &Bytes) -> Result<Option<WalkEnd>> {
+        if chunk > self.next {
+            return Err(StoreError::Corruption(format!(
+                "{} stands in no object that {} names",
+                names::wal_chunk(self.root.id.epoch, self.next),
+                names::root(self.root.id.epoch, self.root.id.slot)
+            )));
+        }
+        let record = self.chain.check(chunk, object)?;
+        if record.ddl_seq > self.ddl_max {
+            return Ok(Some(WalkEnd::Edit));
+        }
+        if chunk >= self.root.wal_first_chunk {
+            if (self.each)(&record)?.is_break() {
+                return Ok(Some(WalkEnd::Stopped));
+            }
+            self.next = chunk + 1;
+        }
+        Ok(None)
+    }
+}
+
+/// Checks that chunks follow each other: each carries the checksum of the object before it.
+pub(crate) struct Chain {
+    epoch: u64,
+    /// Number and checksum of the last chunk.
+    last: Option<(u64, u32)>,
+}
+
+impl Chain {
+    pub(crate) fn new(epoch: u64) -> Self {
+        Self { epoch, last: None }
+    }
+
+    /// The record of chunk `chunk`, of which `object` is the whole object.
+    ///
+    /// Errors: `Corruption` when the object is another chunk's, or does not continue the chunk before.
+    pub(crate) fn check(&mut self, chunk: u64, object: &Bytes) -> Result<WalChunk> {
+        let key = names::wal_chunk(self.epoch, chunk);
+        let broken = |what: &str| Err(StoreError::Corruption(format!("{key} {what}")));
+        let WalSlot::Chunk(record) = decode_wal_slot(&key, object, self.epoch, chunk)? else {
+            return broken("should be a chunk of the WAL and is a fence");
+        };
+        if self.last.is_some_and(|(last, crc)| (last + 1, crc) != (chunk, record.previous_crc32c)) {
+            return broken("does not continue the chunk before it: one of the two was replaced");
+        }
+        self.last = Some((chunk, crc32c(object)));
+        Ok(record)
+    }
+}
+
+/// The objects of the chunks in a merged object, in order.
+///
+/// Errors: `Corruption` when it is absent or damaged, or holds other chunks than its name says.
+pub(crate) async fn read_run(bucket: &Bucket, epoch: u64, run: WalRun) -> Result<Vec<Bytes>> {
+    let key = names::merged_chunks(epoch, run.first, run.end);
+    let decode = |bytes: &Bytes| {
+        let merged = MergedChunks::decode(bytes).map_err(|e| damaged_object(&key, &e))?;
+        if (merged.epoch, merged.first, merged.first + merged.chunks.len() as u64)
+            != (epoch, run.first, run.end)
+        {
+            return Err(StoreError::Corruption(format!("{key} does not hold the chunks that its name says")));
+        }
+        Ok(merged.chunks)
+    };
+    read_sized_record(bucket, &key, run.bytes, decode).await
+}
+
+/// The object of one chunk; None when it is absent or a fence.
+pub(crate) async fn read_chunk(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<Option<Bytes>> {
+    let key = names::wal_chunk(epoch, chunk);
+    let decode = |bytes: &Bytes| match decode_wal_slot(&key, bytes, epoch, chunk)? {
+        WalSlot::Chunk(_) => Ok(Some(bytes.clone())),
+        WalSlot::Fence(_) => Ok(None),
+    };
+    match read_record(bucket, &key, decode).await {
+        Err(error) if error.is_not_found() => Ok(None),
+        outcome => outcome,
+    }
+}
+
+fn check_wal_end(root: &Root, next: u64, end: Option<u64>) -> Result<()> {
+    if next >= root.wal_needed_end {
+        return Ok(());
+    }
+    Err(StoreError::Corruption(format!(
+        "{} is missing or cannot be replayed; {} needs the WAL up to chunk {} (the epoch ends at {})",
+        names::wal_chunk(root.id.epoch, next),
+        names::root(root.id.epoch, root.id.slot),
+        root.wal_needed_end,
+        end.map_or("no fence yet".to_owned(), |end| end.to_string())
+    )))
+}

@@ -1,0 +1,15 @@
+//! What stands in the bucket: names, frames, records, slots, and one published root read back.
+
+pub(in crate::protocol) mod codec;
+#[cfg(test)]
+pub(in crate::protocol) mod fixtures_test;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+#[cfg(test)]
+pub(in crate::protocol) mod fuzzing_test;
+pub(in crate::protocol) mod image;
+pub(in crate::protocol) mod names;
+pub(in crate::protocol) mod records;
+#[cfg(test)]
+pub(in crate::protocol) mod records_test;
+pub(in crate::protocol) mod slots;

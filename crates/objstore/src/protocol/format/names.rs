@@ -1,0 +1,234 @@
+//! The names of the protocol's objects below the prefix, and back from a name to its numbers.
+//!
+//! Numbers that order objects are written with twenty digits, so that the order of a LIST is the numeric order.
+//! Nothing here looks into an object. Source: design of the bucket, docs/internals/formats-bucket.md, table FMT-W0.
+
+/// The database's identity; create-only.
+pub(crate) const DB: &str = "db.json";
+/// The liveness hint: advisory, overwritten in place.
+pub(crate) const ALIVE: &str = "hint/alive";
+/// The names of the tables: advisory, overwritten in place.
+pub(crate) const TABLES: &str = "hint/tables";
+
+/// What a copy of another database has (mirror.rs); advisory.
+pub(crate) const COPIED: &str = "hint/copied";
+
+/// When it was last proved that the database can be restored (prove.rs); advisory.
+pub(crate) const PROVED: &str = "hint/proved";
+
+/// What a probe of the bucket writes and deletes at once.
+pub(crate) fn probe(random: u64) -> String {
+    format!("hint/probe/{random:016x}")
+}
+/// Prefix of every epoch claim.
+pub(crate) const EPOCH_DIR: &str = "epoch/";
+/// Prefix of every publish slot.
+pub(crate) const ROOT_DIR: &str = "root/";
+/// Prefix of every MANIFEST chunk.
+pub(crate) const MANIFEST_DIR: &str = "man/";
+/// Prefix of every WAL chunk.
+pub(crate) const WAL_DIR: &str = "wal/";
+/// Prefix of what holds deletions back.
+pub(crate) const PIN_DIR: &str = "pin/";
+/// Prefix of the names of snapshots.
+pub(crate) const SNAPSHOT_DIR: &str = "snapshot/";
+/// Prefix of the records below which roots may have lost objects.
+pub(crate) const HORIZON_DIR: &str = "gc/horizon/";
+/// Prefix of every list of keys to delete.
+pub(crate) const TOMB_DIR: &str = "tomb/";
+/// Prefix of every part of a file map.
+pub(crate) const MAP_DIR: &str = "map/";
+/// Prefix of every table file.
+pub(crate) const FILE_DIR: &str = "sst/";
+
+pub(crate) fn epoch(epoch: u64) -> String {
+    format!("epoch/{epoch:020}")
+}
+
+pub(crate) fn root_dir(epoch: u64) -> String {
+    format!("root/{epoch:020}/")
+}
+
+pub(crate) fn root(epoch: u64, slot: u64) -> String {
+    format!("root/{epoch:020}/{slot:020}")
+}
+
+/// A MANIFEST in the bucket: RocksDB's number, and which copy of it. When a MANIFEST has become many small objects it is
+/// put again as a few big ones, the next copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct ManifestCopy {
+    pub(crate) number: u64,
+    pub(crate) copy: u32,
+}
+
+/// `man/<E>/<M>/`, and `man/<E>/<M>-<copy>/` for later copies.
+pub(crate) fn manifest_dir(epoch: u64, manifest: ManifestCopy) -> String {
+    let number = manifest.number;
+    match manifest.copy {
+        0 => format!("man/{epoch:020}/{number:020}/"),
+        copy => format!("man/{epoch:020}/{number:020}-{copy:010}/"),
+    }
+}
+
+pub(crate) fn manifest_chunk(epoch: u64, manifest: ManifestCopy, offset: u64) -> String {
+    format!("{}{offset:020}", manifest_dir(epoch, manifest))
+}
+
+pub(crate) fn wal_dir(epoch: u64) -> String {
+    format!("wal/{epoch:020}/")
+}
+
+pub(crate) fn wal_chunk(epoch: u64, chunk: u64) -> String {
+    format!("wal/{epoch:020}/{chunk:020}")
+}
+
+/// Chunks `first..end` in one object.
+pub(crate) fn merged_chunks(epoch: u64, first: u64, end: u64) -> String {
+    format!("wal/{epoch:020}/{first:020}-{end:020}")
+}
+
+/// Part number `part` of the file maps of `epoch`.
+pub(crate) fn map_part(epoch: u64, part: u64) -> String {
+    format!("map/{epoch:020}/{part:020}")
+}
+
+/// What roots below `slot` of `epoch`, and those of former epochs, need may be deleted.
+pub(crate) fn horizon(epoch: u64, slot: u64) -> String {
+    format!("{HORIZON_DIR}{epoch:020}/{slot:020}")
+}
+
+/// Tomb number `number` of the owner `epoch`.
+pub(crate) fn tomb(epoch: u64, number: u64) -> String {
+    format!("tomb/{epoch:020}/{number:020}")
+}
+
+/// A protection of the snapshot whose name is the object `snapshot`, until a time in seconds since 1970.
+pub(crate) fn protection(snapshot: &str, until_s: u64) -> String {
+    format!("{snapshot}-until-{until_s:020}")
+}
+
+/// The snapshot's name and the time in `snapshot/<digits>-until-<seconds>`.
+pub(crate) fn parse_protection(key: &str) -> Option<(&str, u64)> {
+    let (snapshot, until_s) = key.split_once("-until-")?;
+    Some((snapshot, number_of(until_s)?))
+}
+
+/// The number in `epoch/<E>`.
+pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
+    number_of(key.strip_prefix(EPOCH_DIR)?)
+}
+
+/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>`, `tomb/<E>/<n>` or `gc/horizon/<E>/<S>`; `dir` is [`ROOT_DIR`],
+/// [`WAL_DIR`], [`MAP_DIR`], [`TOMB_DIR`] or [`HORIZON_DIR`].
+pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
+    let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
+    Some((number_of(epoch)?, number_of(slot)?))
+}
+
+/// The epoch, first chunk and end in `wal/<E>/<first>-<end>`.
+pub(crate) fn parse_merged_chunks(key: &str) -> Option<(u64, u64, u64)> {
+    let (epoch, chunks) = key.strip_prefix(WAL_DIR)?.split_once('/')?;
+    let (first, end) = chunks.split_once('-')?;
+    Some((number_of(epoch)?, number_of(first)?, number_of(end)?))
+}
+
+/// What `man/<E>/<M>[-<copy>]/<offset>` names.
+pub(crate) fn parse_manifest_chunk(key: &str) -> Option<(u64, ManifestCopy, u64)> {
+    let (epoch, rest) = key.strip_prefix(MANIFEST_DIR)?.split_once('/')?;
+    let (manifest, offset) = rest.split_once('/')?;
+    let (number, copy) = match manifest.split_once('-') {
+        Some((_, copy)) if copy.len() != 10 => return None,
+        Some((number, copy)) => (number, u32::try_from(digits(copy)?).ok()?),
+        None => (manifest, 0),
+    };
+    Some((number_of(epoch)?, ManifestCopy { number: number_of(number)?, copy }, number_of(offset)?))
+}
+
+/// The epoch in `sst/<hh>/<E>-<anything>`; None for a name of another shape, which is then never deleted.
+pub(crate) fn parse_file_epoch(key: &str) -> Option<u64> {
+    let (_, name) = key.strip_prefix(FILE_DIR)?.split_once('/')?;
+    let (epoch, _) = name.split_once('-')?;
+    digits(epoch)
+}
+
+/// What a copy of another database's table file is called; `fingerprint` tells what it is a copy of.
+pub(crate) fn copied_name(fingerprint: &str) -> String {
+    format!("c{fingerprint}")
+}
+
+/// The epoch and the name in `sst/<hh>/<E>-c<fingerprint>.sst`.
+pub(crate) fn parse_copied_file(key: &str) -> Option<(u64, &str)> {
+    let (_, last) = key.strip_prefix(FILE_DIR)?.split_once('/')?;
+    let (epoch, name) = last.split_once('-')?;
+    let name = name.strip_suffix(".sst").or_else(|| name.strip_suffix(".blob"))?;
+    let is_copied = name.strip_prefix('c').is_some_and(|rest| rest.len() == 32);
+    Some((number_of(epoch)?, name)).filter(|_| is_copied)
+}
+
+/// Exactly twenty digits: a shorter or longer name is not one of ours.
+fn number_of(text: &str) -> Option<u64> {
+    if text.len() != 20 { None } else { digits(text) }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_back_to_its_numbers() {
+        for n in [0, 1, 9, 10, 12_345, u64::MAX] {
+            assert_eq!(parse_epoch(&epoch(n)), Some(n));
+            assert_eq!(parse_slot(ROOT_DIR, &root(3, n)), Some((3, n)));
+            assert_eq!(parse_slot(WAL_DIR, &wal_chunk(n, 7)), Some((n, 7)));
+            assert_eq!(parse_slot(TOMB_DIR, &tomb(3, n)), Some((3, n)));
+            assert_eq!(parse_slot(MAP_DIR, &map_part(3, n)), Some((3, n)));
+            assert_eq!(parse_slot(HORIZON_DIR, &horizon(3, n)), Some((3, n)));
+            assert_eq!(parse_merged_chunks(&merged_chunks(3, n, 9)), Some((3, n, 9)));
+            assert_eq!(parse_slot(WAL_DIR, &merged_chunks(3, n, 9)), None);
+            assert_eq!(parse_merged_chunks(&wal_chunk(n, 7)), None);
+            for copy in [0, 1, u32::MAX] {
+                let manifest = ManifestCopy { number: n, copy };
+                assert_eq!(parse_manifest_chunk(&manifest_chunk(2, manifest, 5)), Some((2, manifest, 5)));
+                assert!(manifest_chunk(2, manifest, 5).starts_with(&manifest_dir(2, manifest)));
+            }
+            assert!(root(3, n).starts_with(&root_dir(3)));
+            assert!(wal_chunk(3, n).starts_with(&wal_dir(3)));
+        }
+        assert_eq!(parse_file_epoch("sst/ab/12-99.sst"), Some(12));
+        assert_eq!(parse_protection(&protection("snapshot/5e", 77)), Some(("snapshot/5e", 77)));
+        let name = copied_name(&"5e".repeat(16));
+        let key = format!("sst/ab/{:020}-{name}.blob", 12);
+        assert_eq!(parse_copied_file(&key), Some((12, name.as_str())));
+        assert_eq!(parse_copied_file(&key.replace(".blob", ".unfinished")), None);
+    }
+
+    #[test]
+    fn name_order_is_number_order() {
+        let mut numbers = [5, 100, 9, u64::MAX, 0, 11];
+        let mut names: Vec<_> = numbers.iter().map(|n| root(1, *n)).collect();
+        names.sort();
+        numbers.sort_unstable();
+        assert_eq!(names, numbers.map(|n| root(1, n)).to_vec());
+    }
+
+    #[test]
+    fn foreign_names_are_not_ours() {
+        for key in ["epoch/1", "epoch/+0000000000000000001", "epoch/", "epoch/000000000000000000001"] {
+            assert_eq!(parse_epoch(key), None, "{key}");
+        }
+        for key in ["root/1/2", "root/00000000000000000001", "wal/00000000000000000001/00000000000000000002"]
+        {
+            assert_eq!(parse_slot(ROOT_DIR, key), None, "{key}");
+        }
+        for key in ["sst/1-2.sst", "sst/ab/x-2.sst", "sst/ab/12.sst", "pin/ab/1-2"] {
+            assert_eq!(parse_file_epoch(key), None, "{key}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Create-only slots as the protocol uses them: read one, settle one, fence a stream of them.
+//!
+//! SLOT-1: a slot is tried with the same bytes until its owner is known; an unclear answer is never taken for either
+//!         outcome.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::codec::Nonce;
+use crate::protocol::format::names;
+use crate::protocol::format::records::{Fence, RootId, RootSlot, WalSlot};
+use crate::protocol::start::local::damaged_object;
+use crate::requests::bucket::{Bucket, SlotOutcome};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// Longest wait between two tries of a slot whose outcome is unknown.
+const SETTLE_DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// Creates `key` with `bytes`, however long it takes; `failed` hears each failure.
+///
+/// Errors: only those that trying again cannot cure. Unavailability and refusals (keys rotate) are waited out.
+pub(crate) async fn settle(
+    bucket: &Bucket,
+    key: &str,
+    bytes: &Bytes,
+    nonce: &Nonce,
+    failed: impl Fn(&StoreError),
+) -> Result<SlotOutcome> {
+    let mut delay = Duration::from_millis(50);
+    loop {
+        match bucket.create_slot(key, bytes.clone(), nonce).await {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) if is_passing(&error) => failed(&error),
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(SETTLE_DELAY_MAX);
+    }
+}
+
+/// Whether waiting may cure the error.
+pub(crate) fn is_passing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(_) | StoreError::Refused(_) | StoreError::NoSpace(_))
+}
+
+/// Reads of one object before its bytes count as damaged: a restore reads thousands of objects, and a network that damages
+/// one reply in a hundred damages two in a row of some.
+const READS_MAX: u32 = 3;
+
+/// Reads `key` and decodes it; bytes that do not decode are read again, so that a reply damaged on the way is not taken for
+/// a damaged object.
+///
+/// Requests: one GET, up to [`READS_MAX`] when bytes were damaged.
+pub(crate) async fn read_record<T>(
+    bucket: &Bucket,
+    key: &str,
+    decode: impl Fn(&Bytes) -> Result<T>,
+) -> Result<T> {
+    read_checked(|| bucket.get(key), decode).await
+}
+
+/// As [`read_record`], for an object whose size is known: a big one is given the time that it takes.
+pub(crate) async fn read_sized_record<T>(
+    bucket: &Bucket,
+    key: &str,
+    bytes: u64,
+    decode: impl Fn(&Bytes) -> Result<T>,
+) -> Result<T> {
+    read_checked(|| bucket.get_range(key, 0..bytes), decode).await
+}
+
+async fn read_checked<T, F: Future<Output = Result<Bytes>>>(
+    read: impl Fn() -> F,
+    decode: impl Fn(&Bytes) -> Result<T>,
+) -> Result<T> {
+    let mut reads = 1;
+    loop {
+        match decode(&read().await?) {
+            Err(StoreError::Corruption(_)) if reads < READS_MAX => reads += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+pub(crate) async fn read_root_slot(bucket: &Bucket, id: RootId) -> Result<RootSlot> {
+    let key = names::root(id.epoch, id.slot);
+    read_record(bucket, &key, |bytes| decode_root_slot(&key, bytes, id)).await
+}
+
+/// Reads a root slot's bytes and checks that they belong where they stand.
+pub(crate) fn decode_root_slot(key: &str, bytes: &[u8], id: RootId) -> Result<RootSlot> {
+    let slot = RootSlot::decode(bytes).map_err(|e| damaged_object(key, &e))?;
+    let stands = match &slot {
+        RootSlot::Claim(claim) => RootId { epoch: claim.epoch, slot: 0 },
+        RootSlot::Root(root) => root.id,
+        RootSlot::Fence(_) => id,
+    };
+    if stands != id {
+        return Err(misplaced(key));
+    }
+    Ok(slot)
+}
+
+pub(crate) fn decode_wal_slot(key: &str, bytes: &[u8], epoch: u64, chunk: u64) -> Result<WalSlot> {
+    let slot = WalSlot::decode(bytes).map_err(|e| damaged_object(key, &e))?;
+    match &slot {
+        WalSlot::Chunk(c) if (c.epoch, c.chunk) != (epoch, chunk) => Err(misplaced(key)),
+        _ => Ok(slot),
+    }
+}
+
+fn misplaced(key: &str) -> StoreError {
+    StoreError::Corruption(format!(
+        "{key} in the bucket holds the record of another slot: objects were renamed or copied over each other"
+    ))
+}
+
+/// The numbers of the existing slots of `root/<epoch>/`, ascending.
+pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u64>> {
+    let objects = bucket.list(&names::root_dir(epoch), None).await?;
+    Ok(objects
+        .iter()
+        .filter_map(|o| names::parse_slot(names::ROOT_DIR, &o.key))
+        .map(|(_, slot)| slot)
+        .collect())
+}
+
+/// Listings of the slots of one epoch, when what they show is deleted before it is read.
+const LISTINGS_MAX: u32 = 8;
+
+/// The last slot of `root/<epoch>/`, read, or None without any. A living owner deletes old roots: when the slot is absent and a
+/// newer one is there now, that one is read.
+///
+/// `listed`: the last slot of an earlier listing. Returns also the slot.
+/// Errors: `NotFound` names a slot that is absent although none is newer; `Unavailable` after 8 listings, each out of date when
+/// it was read.
+/// Requests: a GET, and a LIST and a GET for each slot that was deleted meanwhile.
+pub(crate) async fn read_last_slot(
+    bucket: &Bucket,
+    epoch: u64,
+    mut listed: Option<u64>,
+) -> Result<Option<(u64, RootSlot)>> {
+    for _ in 0..LISTINGS_MAX {
+        let Some(slot) = listed else { return Ok(None) };
+        match read_root_slot(bucket, RootId { epoch, slot }).await {
+            Ok(record) => return Ok(Some((slot, record))),
+            Err(error) if error.is_not_found() => {
+                listed = list_root_slots(bucket, epoch).await?.last().copied();
+                if listed <= Some(slot) {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(StoreError::Unavailable(format!(
+        "{LISTINGS_MAX} listings of {} in {} were out of date before the newest root was read: its owner deletes old ones meanwhile. \
+         Start again; if that does not help, look why the requests of this server take so long",
+        names::root_dir(epoch),
+        bucket.place()
+    )))
+}
+
+/// The last record of `root/<epoch>/` that is no fence; None when there is none. A fence ends its epoch, so it is the last slot.
+///
+/// Errors, requests: those of [`read_last_slot`], and a LIST; at a fence another LIST and a GET.
+pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
+    let listed = list_root_slots(bucket, epoch).await?.last().copied();
+    let fence = match read_last_slot(bucket, epoch, listed).await? {
+        None => return Ok(None),
+        Some((slot, RootSlot::Fence(_))) => slot,
+        Some((_, record)) => return Ok(Some(record)),
+    };
+    let slots = list_root_slots(bucket, epoch).await?;
+    for slot in slots.into_iter().rev().filter(|slot| *slot < fence) {
+        match read_root_slot(bucket, RootId { epoch, slot }).await? {
+            RootSlot::Fence(_) => {}
+            record => return Ok(Some(record)),
+        }
+    }
+    Ok(None)
+}
+
+/// Who fenced whom, for messages.
+pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
+    StoreError::Fenced(format!(
+        "this server (epoch {epoch}) no longer owns the database in the bucket: epoch {} of server '{}' took it \
+         over. Nothing more is written here; stop this server, or connect to the other one",
+        fence.by_epoch, fence.by_server
+    ))
+}

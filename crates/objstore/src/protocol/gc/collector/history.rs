@@ -1,0 +1,155 @@
+//! The history: a row of pins, made and dropped by the owner, between which every commit can be had again (bucket.md, "History").
+//!
+//! HISTORY-1: a root that is to be pinned gets its pin before anything is deleted that was proposed behind it. So a deletion finds
+//!     either the pin or a root that was needed by nobody.
+//! HISTORY-2: pins go from the oldest on. The oldest goes when the one behind it is as old as the retention, or, whatever their age,
+//!     while the history alone keeps more bytes than it may.
+//! Requests: for each pin two PUTs or LISTs and those of `HeldHistory`, a LIST of pins and a DELETE when it goes. Without a
+//! history, and while nothing is published and nothing expires: none.
+
+use super::Collector;
+use crate::error::Result;
+use crate::log::Level;
+use crate::protocol::format::image;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::claim::wall_clock_ms;
+use crate::stats::add;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Collector {
+    /// When the history needs attention next; None: not before something is published.
+    pub(super) fn history_event(&self) -> Option<Instant> {
+        let queue = &self.shared.history;
+        if queue.next().is_some() {
+            return Some(Instant::now());
+        }
+        let (oldest, _) = self.held.history.oldest()?;
+        let limits = queue.limits();
+        if !limits.is_on() {
+            return Some(Instant::now());
+        }
+        let next_ms = match self.held.history.second() {
+            Some((_, second)) => second.published_ms,
+            None if self.held.history.newest() == Some(oldest) => queue.unpinned_ms()?,
+            None => return None,
+        };
+        let due_ms = next_ms.saturating_add(limits.retention.as_millis() as u64);
+        Some(Instant::now() + Duration::from_millis(due_ms.saturating_sub(wall_clock_ms())))
+    }
+
+    /// Does what is due: pins, and gives up what is old. Afterwards it is known what pins hold.
+    pub(super) async fn keep_history(&mut self) -> Result<()> {
+        self.pin_waiting().await?;
+        if self.held.history.oldest().is_none() || self.is_fenced().await? {
+            return Ok(());
+        }
+        let pins = self.shared.bucket.list(names::PIN_DIR, None).await?;
+        if self.look_at_pins(&pins).await? {
+            self.limit_history().await?;
+        }
+        Ok(())
+    }
+
+    /// Rule HISTORY-1.
+    pub(super) async fn pin_waiting(&mut self) -> Result<()> {
+        while let Some(root) = self.shared.history.next() {
+            match self.pin_root(root).await {
+                Err(error) if !error.is_not_found() => return Err(error),
+                Ok(true) => {}
+                Ok(false) | Err(_) => (self.shared.log)(
+                    Level::Warning,
+                    &format!(
+                        "root {}/{} is missing in the history: it was gone already",
+                        root.epoch, root.slot
+                    ),
+                ),
+            }
+            self.shared.history.done(root);
+        }
+        Ok(())
+    }
+
+    /// False: what the root needs may be gone.
+    async fn pin_root(&mut self, id: RootId) -> Result<bool> {
+        let bucket = &self.shared.bucket;
+        let root = image::read_root(bucket, id).await?;
+        let pin = Pin {
+            kind: PinKind::History,
+            name: String::new(),
+            root: id,
+            wal_end: u64::MAX,
+            created_ms: root.published_ms,
+            creator: self.shared.server_id.clone(),
+            position: root.position.unwrap_or_default(),
+        };
+        let (inspector, key) = (Inspector::new(bucket.clone()), pin::history_key(id));
+        inspector.put_pin(&key, &pin).await?;
+        if !inspector.is_above_horizon(id).await? {
+            bucket.delete(&key).await?;
+            return Ok(false);
+        }
+        let listed = Listed::among(&bucket.list(names::PIN_DIR, None).await?);
+        self.held.update(bucket, &listed).await.map(|()| true)
+    }
+
+    /// Rule HISTORY-2. Requires: no newer owner was seen.
+    pub(super) async fn limit_history(&mut self) -> Result<()> {
+        let limits = self.shared.history.limits();
+        if !limits.is_on() {
+            while let Some((oldest, _)) = self.held.history.oldest() {
+                self.drop_from_history(oldest).await?;
+            }
+            self.show_history(0);
+            return Ok(());
+        }
+        let cutoff_ms = wall_clock_ms().saturating_sub(limits.retention.as_millis() as u64);
+        self.shared.history.pin_old_newest(cutoff_ms);
+        while let (Some((oldest, _)), Some((_, second))) =
+            (self.held.history.oldest(), self.held.history.second())
+        {
+            let is_expired = second.published_ms <= cutoff_ms;
+            let bytes = if is_expired { 0 } else { self.history_bytes() };
+            if !is_expired && bytes <= limits.bytes_max {
+                break;
+            }
+            self.drop_from_history(oldest).await?;
+            if !is_expired {
+                add(&self.shared.bucket.stats().history_cuts, 1);
+            }
+        }
+        let bytes = self.history_bytes();
+        self.show_history(bytes);
+        Ok(())
+    }
+
+    async fn drop_from_history(&mut self, oldest: RootId) -> Result<()> {
+        self.shared.bucket.delete(&pin::history_key(oldest)).await?;
+        let freed = self.held.history.forget(oldest);
+        let Some(needs) = self.judge() else { return Ok(()) };
+        let keys = self.unneeded(&needs, freed.iter().map(|(key, bytes)| (key.as_str(), Some(*bytes))));
+        self.shared.inbox.propose(keys);
+        Ok(())
+    }
+
+    /// Bytes of objects that only the history keeps.
+    fn history_bytes(&self) -> u64 {
+        let Some(needs) = self.judge() else { return 0 };
+        let held: Vec<(String, u64)> = self.held.history.objects().collect();
+        let keys = held.iter().map(|(key, bytes)| (key.as_str(), Some(*bytes)));
+        let superfluous = self.superfluous(&needs, keys);
+        let alone = held.iter().filter(|(key, _)| superfluous.contains(key) && !self.held.is_pinned(key));
+        alone.map(|(_, bytes)| bytes).sum()
+    }
+
+    fn show_history(&self, bytes: u64) {
+        let stats = self.shared.bucket.stats();
+        stats.history_bytes.store(bytes, Ordering::Relaxed);
+        let since_ms = self.held.history.oldest().map_or(0, |(_, pin)| pin.published_ms);
+        stats.history_since_ms.store(since_ms, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,165 @@
+//! What the pins of the history keep from the collector: the objects of their roots, and all of the log behind the oldest root of
+//! each epoch.
+//!
+//! Pins of the history go in the order in which they came. So an object is needed as long as the newest pin that needs it is there,
+//! and the memory for a hundred pins is that for the objects of all of them together.
+
+use crate::error::Result;
+use crate::protocol::format::image;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::history::pin;
+use crate::requests::bucket::Bucket;
+use crate::requests::origin;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The pins of the history that were seen so far, and what they need.
+#[derive(Debug, Default)]
+pub(crate) struct HeldHistory {
+    pins: BTreeMap<RootId, HistoryPin>,
+    objects: HashMap<Arc<str>, Object>,
+    /// Chunks of the log that are objects of their own, by epoch and number, with their bytes.
+    chunks: BTreeMap<(u64, u64), u64>,
+}
+
+/// One pin of the history.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HistoryPin {
+    /// When its root was published; 0 when that is gone: then the pin holds nothing.
+    pub(crate) published_ms: u64,
+    /// The first chunk that is read as an object of its own; None without a root.
+    wal_first: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Object {
+    bytes: u64,
+    /// The newest pin that needs it.
+    last: RootId,
+}
+
+impl HeldHistory {
+    /// Learns what the pins of the roots `listed` need.
+    ///
+    /// Errors: of the bucket; `Corruption` when a part of a root is absent or damaged. Requests: for each pin that is new those for its
+    /// root, the names of its MANIFEST and those of the log behind it.
+    pub(crate) async fn update(&mut self, bucket: &Bucket, listed: &BTreeSet<RootId>) -> Result<()> {
+        while let Some((oldest, _)) = self.oldest().filter(|(oldest, _)| !listed.contains(oldest)) {
+            self.forget(oldest);
+        }
+        if self.pins.keys().any(|root| !listed.contains(root)) {
+            // Somebody took one away in between.
+            *self = Self::default();
+        }
+        let new: Vec<RootId> = listed.iter().copied().filter(|root| !self.pins.contains_key(root)).collect();
+        for root in &new {
+            self.add(bucket, *root).await?;
+        }
+        let epochs: BTreeSet<u64> = new.iter().map(|root| root.epoch).collect();
+        for epoch in epochs {
+            self.list_chunks(bucket, epoch).await?;
+        }
+        Ok(())
+    }
+
+    async fn add(&mut self, bucket: &Bucket, id: RootId) -> Result<()> {
+        let image = match image::load(bucket, id).await {
+            Err(error) if error.is_not_found() => {
+                self.pins.insert(id, HistoryPin::default());
+                return Ok(());
+            }
+            loaded => loaded?,
+        };
+        for (key, bytes) in image::objects(bucket, &image).await? {
+            let object = self.objects.entry(key).or_insert(Object { bytes, last: id });
+            object.last = object.last.max(id);
+        }
+        let root = &image.root;
+        let (published_ms, wal_first) = (root.published_ms, Some(root.wal_loose_first()));
+        self.pins.insert(id, HistoryPin { published_ms, wal_first });
+        Ok(())
+    }
+
+    /// Learns the sizes of the chunks that came since the last time. Requests: a LIST per 1000 of them.
+    async fn list_chunks(&mut self, bucket: &Bucket, epoch: u64) -> Result<()> {
+        let Some(first) = self.first_chunk(epoch) else { return Ok(()) };
+        let known = self.chunks.range((epoch, first)..=(epoch, u64::MAX)).next_back();
+        let from = known.map_or(first.checked_sub(1), |((_, chunk), _)| Some(*chunk));
+        let after = from.map(|chunk| names::wal_chunk(epoch, chunk));
+        for object in bucket.list(&names::wal_dir(epoch), after.as_deref()).await? {
+            if let Some(place) = names::parse_slot(names::WAL_DIR, &object.key) {
+                self.chunks.insert(place, object.size);
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest pin and its root.
+    pub(crate) fn oldest(&self) -> Option<(RootId, HistoryPin)> {
+        self.pins.first_key_value().map(|(root, pin)| (*root, *pin))
+    }
+
+    /// The pin behind the oldest.
+    pub(crate) fn second(&self) -> Option<(RootId, HistoryPin)> {
+        self.pins.iter().nth(1).map(|(root, pin)| (*root, *pin))
+    }
+
+    /// The newest root that has a pin.
+    pub(crate) fn newest(&self) -> Option<RootId> {
+        self.pins.last_key_value().map(|(root, _)| *root)
+    }
+
+    /// The oldest pin, that of `root`, is gone. Returns the objects that it alone of the history needed, with their sizes.
+    pub(crate) fn forget(&mut self, root: RootId) -> Vec<(String, u64)> {
+        self.pins.remove(&root);
+        let mut freed = Vec::new();
+        self.objects.retain(|key, object| {
+            if object.last == root {
+                freed.push((key.as_ref().to_owned(), object.bytes));
+            }
+            object.last != root
+        });
+        let first = self.first_chunk(root.epoch).unwrap_or(u64::MAX);
+        let gone: Vec<(u64, u64)> =
+            self.chunks.range((root.epoch, 0)..(root.epoch, first)).map(|(place, _)| *place).collect();
+        for place in gone {
+            let bytes = self.chunks.remove(&place).unwrap_or(0);
+            freed.push((names::wal_chunk(place.0, place.1), bytes));
+        }
+        freed
+    }
+
+    /// Whether a pin needs the object `key`.
+    pub(crate) fn needs(&self, key: &str) -> bool {
+        match names::parse_slot(names::WAL_DIR, key) {
+            Some((epoch, chunk)) => self.first_chunk(epoch).is_some_and(|first| chunk >= first),
+            None => self.objects.contains_key(key),
+        }
+    }
+
+    /// What the pins need, with the sizes, as far as these are known.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (String, u64)> {
+        let objects = self.objects.iter().map(|(key, object)| (key.as_ref().to_owned(), object.bytes));
+        let chunks =
+            self.chunks.iter().map(|((epoch, chunk), bytes)| (names::wal_chunk(*epoch, *chunk), *bytes));
+        objects.chain(chunks)
+    }
+
+    /// The table files that the pins need.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        let is_file = |key: &str| names::parse_file_epoch(key).is_some() || origin::is_foreign(key);
+        self.objects.iter().filter(move |(key, _)| is_file(key)).map(|(key, object)| (key, object.bytes))
+    }
+
+    /// The first chunk of `epoch` that a pin needs as an object of its own.
+    fn first_chunk(&self, epoch: u64) -> Option<u64> {
+        let (from, to) = (RootId { epoch, slot: 0 }, RootId { epoch, slot: u64::MAX });
+        self.pins.range(from..=to).filter_map(|(_, pin)| pin.wal_first).min()
+    }
+}
+
+/// The roots that have a pin of the history, of the pins `keys`.
+pub(crate) fn roots_among<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<RootId> {
+    keys.filter_map(|key| pin::history_root_of(key)).collect()
+}

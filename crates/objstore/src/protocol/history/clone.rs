@@ -1,0 +1,319 @@
+//! Clones: another prefix of the same bucket, or another directory, whose database begins with a state of its parent and shares the
+//! parent's table files.
+//!
+//! ```text
+//! parent   create pin/clone-<uuid of the child> {R}, and see that it counts (pin.rs)       nothing of R goes from now on
+//! origins  the same in every database whose files R names, beside the pin of the parent there
+//! child    create epoch/1, root/1/0         one of two clones into one prefix gets no further
+//!          copy the MANIFEST and the log of R, write its file map, in which each file has its origin; create root/1/1
+//!          create db.json                   the child exists
+//! ```
+//!
+//! CLONE-1: the pins of a child are in the bucket before its `db.json`, and are taken back only if that was never tried. So whoever finds
+//!     a child finds its files. Dying before that leaves pins that hold too much (`atollctl snapshot list` shows them), and a
+//!     prefix that no server opens.
+//! CLONE-2: a child only reads outside of its prefix (origin.rs), but for records below `pin/` of its origins.
+
+use crate::error::{Result, StoreError};
+use crate::files::FileRecord;
+use crate::protocol::format::image::Image;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::history::past::{Found, Past};
+use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
+use crate::protocol::history::snapshot::Moment;
+use crate::protocol::history::state_copy;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
+use crate::protocol::start::home::Home;
+use crate::protocol::start::identity::{self, Identity, Parent};
+use crate::protocol::start::local::random_nonce;
+use crate::requests::bucket::Bucket;
+use crate::requests::origin;
+use bytes::Bytes;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The first epoch of a child is that of its maker.
+const EPOCH: u64 = 1;
+
+/// What to clone, and for whom.
+#[derive(Debug, Clone)]
+pub struct CloneRequest {
+    /// The state to begin with; None: what is in the bucket now.
+    pub past: Option<Past>,
+    /// Where the child will be, for whoever looks at the parent.
+    pub place: String,
+    /// Who makes it, for people.
+    pub creator: String,
+    /// The child's prefix may hold what a clone that died has left. No other clone may be writing there.
+    pub discards_unfinished: bool,
+}
+
+/// A new clone.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct CloneStatus {
+    pub db_uuid: String,
+    pub parent: Parent,
+    /// Of the newest commit that it has, in microseconds since 1970; None: there is none.
+    pub commit_us: Option<u64>,
+    pub gtid_position: String,
+    pub files: u64,
+    /// Of table files, none of which was copied.
+    pub shared_bytes: u64,
+    /// Of the MANIFEST and the log, which were.
+    pub copied_bytes: u64,
+}
+
+impl Inspector {
+    /// Makes the database in `child`, a prefix of the same bucket or a directory of the same machine, a clone of this one.
+    ///
+    /// Errors: `Invalid` when `child` cannot be one, or holds objects; `NotFound` without a database, a root or the snapshot;
+    /// `Unavailable` when the outcome is not known: repeat it. Requests: those that read the root, its MANIFEST and its log, and
+    /// write them; a LIST per 1000 table files; some for each origin.
+    pub async fn clone_to(&self, child: &Bucket, request: &CloneRequest) -> Result<CloneStatus> {
+        let parent = self.identity().await?;
+        refuse_nested(self.bucket(), child)?;
+        make_room(child, request.discards_unfinished).await?;
+        let mut pins = Pins::default();
+        let made = self.clone_pinned(&parent, child, request, &mut pins).await;
+        if made.is_err() && !pins.may_have_holder {
+            pins.take_back().await;
+        }
+        made
+    }
+
+    async fn clone_pinned(
+        &self,
+        parent: &Identity,
+        child: &Bucket,
+        request: &CloneRequest,
+        pins: &mut Pins,
+    ) -> Result<CloneStatus> {
+        let db_uuid = identity::new_uuid()?;
+        let moment = self.pin_for_clone(&pin::clone_key(&db_uuid), request, pins).await?;
+        let files = foreign_files(&moment.image, &self.bucket().origin());
+        let others = self.pin_origins(parent, &db_uuid, &files, &moment, request, pins).await?;
+        check_files(self.bucket(), files.values()).await?;
+        let copied_bytes = write_state(self.bucket(), child, &moment, &files, &request.creator).await?;
+        let RootId { epoch, slot } = moment.image.root.id;
+        let origins = std::iter::once(self.bucket().origin()).chain(others).collect();
+        let parent = Parent { db_uuid: parent.db_uuid.clone(), epoch, slot, origins };
+        pins.may_have_holder = true;
+        identity::create(child, db_uuid.clone(), Some(parent.clone())).await?;
+        let shared_bytes = files.values().map(|file| file.size).sum();
+        let position = &moment.position;
+        let commit_us = (position.time_us != 0).then_some(position.time_us);
+        let (gtid_position, files) = (position.gtid_text(), files.len() as u64);
+        Ok(CloneStatus { db_uuid, parent, commit_us, gtid_position, files, shared_bytes, copied_bytes })
+    }
+
+    /// Pins the state to clone under the name `key`.
+    pub(in crate::protocol) async fn pin_for_clone(
+        &self,
+        key: &str,
+        request: &CloneRequest,
+        pins: &mut Pins,
+    ) -> Result<Moment> {
+        let bucket = self.bucket();
+        pins.add(bucket, key);
+        let Some(past) = &request.past else { return self.pin_newest(key, request).await };
+        let Found { moment, pin } = self.find(past).await?;
+        self.put_pin(key, &moment.pin(PinKind::Clone, &request.place, &request.creator)).await?;
+        let Some(original) = pin else { return self.if_it_counts(moment).await };
+        // Rule PIN-3.
+        match bucket.head(&original).await {
+            Ok(_) => Ok(moment),
+            Err(error) if error.is_not_found() => Err(StoreError::NotFound {
+                operation: "cloning",
+                object: format!("{original}, which held that state and was dropped meanwhile"),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pin_newest(&self, key: &str, request: &CloneRequest) -> Result<Moment> {
+        let moment = self.moment().await?;
+        let pin = moment.pin(PinKind::Clone, &request.place, &request.creator);
+        self.put_pin(key, &pin).await?;
+        self.if_it_counts(moment).await
+    }
+
+    /// `moment`, of which there is a pin, if that counts (PIN-1).
+    async fn if_it_counts(&self, moment: Moment) -> Result<Moment> {
+        if self.is_above_horizon(moment.image.root.id).await? {
+            return Ok(moment);
+        }
+        Err(StoreError::Unavailable(
+            "the owner of the database was faster than this clone: what it would have held may be gone. Repeat it".to_owned(),
+        ))
+    }
+
+    /// Pins what the parent has pinned in other databases. Returns their origins.
+    async fn pin_origins(
+        &self,
+        parent: &Identity,
+        db_uuid: &str,
+        files: &BTreeMap<u64, FileRecord>,
+        moment: &Moment,
+        request: &CloneRequest,
+        pins: &mut Pins,
+    ) -> Result<BTreeSet<String>> {
+        let own = self.bucket().origin();
+        let origins = files.values().filter_map(|file| origin::split(&file.key).0.map(str::to_owned));
+        let others: BTreeSet<String> = origins.filter(|origin| *origin != own).collect();
+        for origin in &others {
+            let there = Self::new(self.bucket().sibling(origin)?);
+            let (original, key) = (pin::clone_key(&parent.db_uuid), pin::clone_key(db_uuid));
+            let found = pin::read(there.bucket(), &original).await?;
+            pins.add(there.bucket(), &key);
+            let (root, wal_end) = (found.root, found.wal_end);
+            let pin = Pin { root, wal_end, ..moment.pin(PinKind::Clone, &request.place, &request.creator) };
+            there.put_pin(&key, &pin).await?;
+            // Rule PIN-3.
+            if !Listed::among(&there.bucket().list(names::PIN_DIR, None).await?).pins.contains(&original) {
+                return Err(StoreError::NotFound {
+                    operation: "cloning",
+                    object: format!("{original} in '{origin}'"),
+                });
+            }
+        }
+        Ok(others)
+    }
+
+    /// Tells the databases from which this one was cloned that it needs nothing of theirs any more. Their owners delete the rest.
+    ///
+    /// Errors: `Invalid` when this is no clone, or a file of theirs is in the newest root or in a snapshot. Requests: those of
+    /// [`Inspector::snapshots`], and a HEAD and a PUT per origin.
+    pub async fn release_parents(&self) -> Result<Vec<String>> {
+        let identity = self.identity().await?;
+        let Some(parent) = identity.parent else {
+            return Err(StoreError::Invalid(format!(
+                "the database in {} is no clone",
+                self.bucket().place()
+            )));
+        };
+        for image in self.all_images().await? {
+            if let Some(file) = image.files.values().find(|file| origin::is_foreign(&file.key)) {
+                let RootId { epoch, slot } = image.root.id;
+                return Err(StoreError::Invalid(format!("root {epoch}/{slot} still reads {}", file.key)));
+            }
+        }
+        for origin in &parent.origins {
+            let (pin, nonce) = (pin::clone_key(&identity.db_uuid), random_nonce()?);
+            let release = async {
+                let there = self.bucket().sibling(origin)?;
+                there.head(&pin).await?;
+                let key = pin::release_key(&pin);
+                there.create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await
+            };
+            match release.await {
+                // The pin is gone, or all of that database.
+                Err(error) if error.is_not_found() => {}
+                outcome => drop(outcome?),
+            }
+        }
+        Ok(parent.origins)
+    }
+}
+
+/// The pins of a clone that is being made.
+#[derive(Default)]
+pub(in crate::protocol) struct Pins {
+    put: Vec<(Bucket, String)>,
+    /// The child may exist: they stay.
+    may_have_holder: bool,
+}
+
+impl Pins {
+    fn add(&mut self, bucket: &Bucket, key: &str) {
+        self.put.push((bucket.clone(), key.to_owned()));
+    }
+
+    /// What cannot be deleted holds too much, and is shown by `atollctl snapshot list`.
+    pub(in crate::protocol) async fn take_back(&self) {
+        for (bucket, key) in &self.put {
+            let _ = bucket.delete(key).await;
+        }
+    }
+}
+
+/// A listing of one database must not show objects of the other.
+pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Result<()> {
+    let (one, other) = (format!("{}/", parent.origin()), format!("{}/", child.origin()));
+    let is_nested = one == "/" || other == "/" || one.starts_with(&other) || other.starts_with(&one);
+    if !is_nested {
+        return Ok(());
+    }
+    Err(StoreError::Invalid(format!(
+        "'{}' and '{}' lie in each other: a clone needs a prefix or directory beside that of its parent",
+        parent.origin(),
+        child.origin()
+    )))
+}
+
+/// Errors: `Invalid` when the prefix of the child is not empty.
+async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
+    let objects = child.list("", None).await?;
+    let Some(first) = objects.first() else { return Ok(()) };
+    let is_database = objects.iter().any(|object| object.key == names::DB);
+    let is_unfinished = objects.iter().any(|object| object.key == names::epoch(EPOCH)) && !is_database;
+    if is_unfinished && discards_unfinished {
+        // The claim last: as long as it is there, this is seen as what it is.
+        for object in objects.iter().filter(|object| object.key != names::epoch(EPOCH)) {
+            child.delete(&object.key).await?;
+        }
+        return child.delete(&names::epoch(EPOCH)).await;
+    }
+    let what = match (is_database, is_unfinished) {
+        (true, _) => "a database".to_owned(),
+        (_, true) => "what a clone that did not end has left; --discard-unfinished takes it away".to_owned(),
+        _ => format!("other objects ({})", first.key),
+    };
+    Err(StoreError::Invalid(format!("the prefix of the clone in {} holds {what}", child.place())))
+}
+
+/// The files of `image` as a database reads them that is not `own`.
+pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u64, FileRecord> {
+    let foreign = |file: &FileRecord| match origin::is_foreign(&file.key) {
+        true => file.clone(),
+        false => FileRecord { key: origin::join(own, &file.key).into(), ..file.clone() },
+    };
+    image.files.iter().map(|(number, file)| (*number, foreign(file))).collect()
+}
+
+/// Whether every file is where its origin says. Requests: a LIST per 1000 files.
+pub(in crate::protocol) async fn check_files(
+    bucket: &Bucket,
+    files: impl Iterator<Item = &FileRecord> + Clone,
+) -> Result<()> {
+    let mut sizes: HashMap<String, u64> = HashMap::new();
+    let origins: BTreeSet<&str> = files.clone().filter_map(|file| origin::split(&file.key).0).collect();
+    for from in origins {
+        let listed = bucket.sibling(from)?.list(names::FILE_DIR, None).await?;
+        sizes.extend(listed.into_iter().map(|object| (origin::join(from, &object.key), object.size)));
+    }
+    match files.into_iter().find(|file| sizes.get(file.key.as_ref()) != Some(&file.size)) {
+        None => Ok(()),
+        Some(file) => Err(StoreError::Corruption(format!(
+            "{} is missing, or has another size than the root says",
+            file.key
+        ))),
+    }
+}
+
+/// Makes everything of the child but its identity. Returns the bytes that were copied.
+async fn write_state(
+    parent: &Bucket,
+    child: &Bucket,
+    moment: &Moment,
+    files: &BTreeMap<u64, FileRecord>,
+    creator: &str,
+) -> Result<u64> {
+    if take_epoch(child, creator, &Home::default()).await?.number != EPOCH {
+        return Err(StoreError::Invalid(format!("somebody else makes a database in {}", child.place())));
+    }
+    close_and_claim(child, EPOCH, creator, StopAfter::Nothing).await?;
+    state_copy::write(parent, child, EPOCH, moment, files, creator).await
+}

@@ -1,0 +1,209 @@
+//! Goal:   a clone begins with a state of its parent and goes its own way: whatever the parent deletes, its files stay; whatever the
+//!         clone does, nothing of the parent is touched; no fault of the network leaves a clone that lacks something (CLONE-1, CLONE-2).
+//! Method: pretend databases in several prefixes of one bucket in memory, whose requests are hurt one by one.
+
+use crate::config::Durability;
+use crate::error::{Result, StoreError};
+use crate::protocol::format::names;
+use crate::protocol::history::clone::{CloneRequest, CloneStatus};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::pin::{self, Listed};
+use crate::protocol::history::snapshot_test::{Fixture, NOW};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::testing::test_db::*;
+use crate::requests::bucket::Bucket;
+use crate::requests::fault::Fault;
+use tempfile::TempDir;
+
+fn request(snapshot: Option<&str>) -> CloneRequest {
+    CloneRequest {
+        past: snapshot.map(|name| Past::Snapshot(name.to_owned())),
+        place: "s3://elsewhere".to_owned(),
+        creator: "tester".to_owned(),
+        discards_unfinished: false,
+    }
+}
+
+/// Clones the database in `parent` into `prefix`.
+fn clone_into(parent: &Bucket, prefix: &str, snapshot: Option<&str>) -> Result<(Bucket, CloneStatus)> {
+    let child = parent.sibling(prefix)?;
+    let status = block(Inspector::new(parent.clone()).clone_to(&child, &request(snapshot)))?;
+    Ok((child, status))
+}
+
+fn open_child(bucket: &Bucket, dir: &TempDir) -> Db {
+    let mut tuning = quick();
+    tuning.alive_interval = WAIT;
+    tuning.gc.search_interval = std::time::Duration::from_millis(5);
+    let mut config = config(dir.path(), "child:1", Durability::Sync);
+    config.take_over = false;
+    let store = open_store(&config, bucket, tuning).unwrap();
+    Db::open(store, dir.path(), false)
+}
+
+fn is_whole(bucket: &Bucket) -> bool {
+    block(Inspector::new(bucket.clone()).verify(true, |_, _| {})).unwrap().problems.is_empty()
+}
+
+fn objects(bucket: &Bucket, dir: &str) -> Vec<String> {
+    block(bucket.list(dir, None)).unwrap().into_iter().map(|object| object.key).collect()
+}
+
+#[test]
+fn a_clone_keeps_its_state_while_both_go_on() {
+    let mut f = Fixture::new();
+    f.work(3);
+    let (child, status) = clone_into(&f.bucket, "copy", None).unwrap();
+    assert!(status.files == 2 && status.shared_bytes > 0 && status.parent.origins == ["db"], "{status:?}");
+    assert!(objects(&child, names::FILE_DIR).is_empty(), "no table file is copied");
+    let (dir, mut model) = (scratch(), f.model.clone());
+    let mut db = open_child(&child, &dir);
+    assert!(db.store.was_restored() && db.last_seq == f.db.last_seq);
+    db.check(&model, "the clone at its begin");
+    f.work(9);
+    f.until_clean();
+    let parents_files = f.keys(names::FILE_DIR);
+    assert_eq!(parents_files.len(), 4, "two of its own and two of the clone");
+    for round in 0..5 {
+        db.commit(&mut model, 0b11, 100 + round, round);
+        db.flush(0, true);
+        db.store.publish(WAIT).unwrap();
+    }
+    lose(db, dir.path());
+    assert!(is_whole(&child) && is_whole(&f.bucket));
+    let db = open_child(&child, &dir);
+    db.check(&model, "the clone after its machine was lost");
+    assert_eq!(f.keys(names::FILE_DIR), parents_files, "the clone deletes nothing of the parent");
+    crash(db);
+    crash(f.db);
+}
+
+/// Each has its pin in the database where the files are.
+#[test]
+fn a_clone_of_a_clone_outlives_the_one_between() {
+    let mut f = Fixture::new();
+    let (child, first) = clone_into(&f.bucket, "copy", None).unwrap();
+    let (dir, mut model) = (scratch(), f.model.clone());
+    let mut db = open_child(&child, &dir);
+    db.commit(&mut model, 0b11, 7, 7);
+    db.flush(0, true);
+    db.store.publish(WAIT).unwrap();
+    let (grandchild, second) = clone_into(&child, "copy-of-copy", None).unwrap();
+    assert_eq!(second.parent.origins, ["copy", "db"]);
+    crash(db);
+    block(Inspector::new(f.bucket.clone()).drop_pin(&pin::clone_key(&first.db_uuid))).unwrap();
+    f.work(9);
+    f.until_clean();
+    assert!(is_whole(&grandchild));
+    let other = scratch();
+    let heir = open_child(&grandchild, &other);
+    heir.check(&model, "the clone of the clone");
+    crash(heir);
+    let late = clone_into(&child, "too-late", None).unwrap_err();
+    assert!(late.is_not_found(), "a clone whose pin is gone cannot be cloned: {late}");
+    assert!(objects(&f.bucket.sibling("too-late").unwrap(), "").is_empty());
+    crash(f.db);
+}
+
+#[test]
+fn a_clone_of_a_snapshot_has_its_state() {
+    let mut f = Fixture::new();
+    f.create("s").unwrap();
+    let model = f.model.clone();
+    f.work(5);
+    f.until_clean();
+    let (child, status) = clone_into(&f.bucket, "copy", Some("s")).unwrap();
+    block(f.inspector().drop_snapshot("s")).unwrap();
+    f.until_clean();
+    let dir = scratch();
+    let db = open_child(&child, &dir);
+    assert_eq!(db.last_seq, model.commits.len() as u64);
+    db.check(&model, "the clone of a snapshot");
+    let missing = clone_into(&f.bucket, "other", Some("s")).unwrap_err();
+    assert!(missing.is_not_found(), "{missing}");
+    let pins = Listed::among(&block(f.bucket.list(names::PIN_DIR, None)).unwrap()).pins;
+    assert_eq!(pins.into_iter().collect::<Vec<_>>(), [pin::clone_key(&status.db_uuid)]);
+    crash(db);
+    crash(f.db);
+}
+
+#[test]
+fn a_clone_without_files_of_its_parent_lets_it_go() {
+    let mut f = Fixture::new();
+    let (child, _) = clone_into(&f.bucket, "copy", None).unwrap();
+    let (dir, mut model) = (scratch(), f.model.clone());
+    let mut db = open_child(&child, &dir);
+    let inspector = Inspector::new(child.clone());
+    assert!(
+        matches!(block(inspector.release_parents()), Err(StoreError::Invalid(m)) if m.contains("/db/sst/"))
+    );
+    db.commit(&mut model, 0b11, 9, 9);
+    db.flush(0, true);
+    db.flush(1, true);
+    db.store.publish(WAIT).unwrap();
+    assert_eq!(block(inspector.release_parents()).unwrap(), ["db"]);
+    f.until_clean();
+    assert_eq!((f.keys(names::FILE_DIR).len(), f.keys(names::PIN_DIR).len()), (2, 0));
+    assert!(is_whole(&child));
+    crash(db);
+    crash(f.db);
+}
+
+#[test]
+fn a_clone_goes_only_where_nothing_is() {
+    let f = Fixture::new();
+    let refused = |prefix: &str, expected: &str| {
+        let error = clone_into(&f.bucket, prefix, None).unwrap_err();
+        assert!(matches!(&error, StoreError::Invalid(m) if m.contains(expected)), "{prefix}: {error}");
+    };
+    refused("db", "lie in each other");
+    refused("db/inside", "lie in each other");
+    refused("", "lie in each other");
+    let (child, _) = clone_into(&f.bucket, "copy", None).unwrap();
+    refused("copy", "holds a database");
+    block(child.delete(names::DB)).unwrap();
+    refused("copy", "--discard-unfinished");
+    let again = CloneRequest { discards_unfinished: true, ..request(None) };
+    block(f.inspector().clone_to(&child, &again)).unwrap();
+    assert!(is_whole(&child));
+    block(child.delete(names::DB)).unwrap();
+    block(child.delete(&names::epoch(1))).unwrap();
+    refused("copy", "holds other objects");
+    crash(f.db);
+}
+
+/// CLONE-1, at every request of the clone (windows 20 and 22): whoever finds a clone finds all of it, also after the parent has gone on.
+#[test]
+fn a_clone_is_whole_or_cannot_be_opened_whatever_request_is_hurt() {
+    let mut f = Fixture::new();
+    let mut made = Vec::new();
+    for fault in Fault::ALL {
+        for position in 0.. {
+            let prefix = format!("copy-{fault:?}-{position}");
+            let before = f.store.requests();
+            f.store.hurt(position, fault);
+            let outcome = clone_into(&f.bucket, &prefix, None);
+            let sent = f.store.requests() - before;
+            f.store.heal();
+            assert!(!matches!(outcome, Err(StoreError::Bug(_))), "{prefix}: {outcome:?}");
+            let child = f.bucket.sibling(&prefix).unwrap();
+            let exists = objects(&child, "").iter().any(|key| key == names::DB);
+            assert!(exists || outcome.is_err(), "{prefix}");
+            if exists {
+                made.push(child);
+            }
+            if position > sent {
+                assert!(position > 15, "a clone sends more than {sent} requests");
+                break;
+            }
+        }
+    }
+    f.work(9);
+    f.until_clean();
+    for child in &made {
+        assert!(is_whole(child), "{child:?}");
+        let report = block(Inspector::new(child.clone()).fsck(NOW, |_, _| {})).unwrap();
+        assert!(report.foreign.is_empty() && report.orphaned.is_empty(), "{report:?}");
+    }
+    crash(f.db);
+}

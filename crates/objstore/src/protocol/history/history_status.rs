@@ -1,0 +1,59 @@
+//! The history as `atollctl snapshot list` shows it: one row for all of its pins.
+
+use crate::error::Result;
+use crate::protocol::format::image::Image;
+use crate::protocol::gc::{Held, Use};
+use crate::protocol::history::pin::{self, Listed};
+use crate::protocol::history::snapshot::{SnapshotStatus, status_of_pin};
+use crate::protocol::inspection::fsck::needs_of;
+use crate::protocol::inspection::inspect::Inspector;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The history from outside.
+pub(in crate::protocol) struct HistoryStatus {
+    pub(in crate::protocol) status: SnapshotStatus,
+    /// The table files of all its roots.
+    pub(in crate::protocol) files: Vec<Arc<str>>,
+}
+
+impl Inspector {
+    /// The history among the pins `listed`; None when there is none. `newest`: the newest root.
+    ///
+    /// Requests: for each pin those for its root, the names of its MANIFEST and those of the log.
+    pub(in crate::protocol) async fn history_status(
+        &self,
+        listed: &Listed,
+        newest: Option<&Image>,
+    ) -> Result<Option<HistoryStatus>> {
+        let mut roots = listed.pins.iter().filter_map(|key| pin::history_root_of(key));
+        let Some(oldest) = roots.next() else { return Ok(None) };
+        let key = pin::history_key(oldest);
+        let pin = match pin::read(self.bucket(), &key).await {
+            Err(error) if error.is_not_found() => return Ok(None), // It has expired since the listing.
+            read => read?,
+        };
+        let mut held = Held::default();
+        held.update(self.bucket(), listed).await?;
+        let live: HashSet<&str> =
+            newest.iter().flat_map(|image| image.files.values()).map(|file| file.key.as_ref()).collect();
+        let needs = needs_of(newest);
+        let is_live = |key: &str| live.contains(key);
+        let is_alone = |(key, bytes): &(String, u64)| {
+            needs.use_of(key, Some(*bytes), is_live) == Use::Unneeded && !held.is_pinned(key)
+        };
+        let alone_bytes = held.history.objects().filter(is_alone).map(|(_, bytes)| bytes).sum();
+        let is_shared = |key: &&Arc<str>| is_live(key) || held.is_pinned(key);
+        let shared = held.history.files().filter(|(key, _)| is_shared(key));
+        let shared_bytes = shared.map(|(_, bytes)| bytes).sum();
+        let files: Vec<Arc<str>> = held.history.files().map(|(key, _)| Arc::clone(key)).collect();
+        let status = SnapshotStatus {
+            files: files.len() as u64,
+            shared_bytes,
+            alone_bytes,
+            problem: held.holds_all().map_or_else(String::new, |(_, why)| why.to_owned()),
+            ..status_of_pin(key, &pin)
+        };
+        Ok(Some(HistoryStatus { status, files }))
+    }
+}

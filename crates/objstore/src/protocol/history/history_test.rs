@@ -1,0 +1,252 @@
+//! Goal:   with a history every commit's moment can be had again, beside compactions, changes of definitions and the collector; what
+//!         only the history keeps goes with it; a moment that cannot be had is refused with a reason.
+//! Method: the pretend database with groups of commits in its log, which are noted; random moments are cloned, and the clones' logs read.
+
+use crate::config::{Durability, StoreConfig};
+use crate::error::{Result, StoreError};
+use crate::protocol::Random;
+use crate::protocol::format::image;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::gc::HistoryLimits;
+use crate::protocol::history::clone::{CloneRequest, CloneStatus};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::rewind::RewindRequest;
+use crate::protocol::history::snapshot_test::{Fixture, NOW};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::testing::test_db::*;
+use crate::protocol::wal::marks::Gtid;
+use crate::requests::bucket::Bucket;
+use std::time::{Duration, Instant};
+
+const HOUR: HistoryLimits = HistoryLimits { retention: Duration::from_secs(3600), bytes_max: u64::MAX };
+
+/// A database with a history, and the commits in it: commit n was at `base_us` + n.
+struct Ledger {
+    f: Fixture,
+    base_us: u64,
+    commits: u64,
+    clones: u32,
+}
+
+impl Ledger {
+    fn new(limits: HistoryLimits) -> Self {
+        let f = Fixture::keeping(limits);
+        Self { f, base_us: crate::protocol::start::claim::wall_clock_ms() * 1000, commits: 0, clones: 0 }
+    }
+
+    fn flush(&mut self) {
+        let db = &mut self.f.db;
+        for family in db.families() {
+            db.flush(family, true);
+        }
+        db.delete_obsolete_wals();
+    }
+
+    /// Flushes what is in memory, and then commits some groups, which stay in the log.
+    fn work(&mut self, random: &mut Random) {
+        self.flush();
+        let db = &mut self.f.db;
+        if random.below(4) == 0 && db.create_next_family() {
+            db.store.publish(WAIT).unwrap();
+        }
+        for _ in 0..=random.below(3) {
+            let count = 1 + random.below(4);
+            db.commit_group(self.base_us + self.commits + 1, self.commits + 1, count);
+            self.commits += count;
+        }
+        db.sync();
+        db.store.wait_shipped(db.store.wal_position(), WAIT).unwrap();
+        db.store.publish(WAIT).unwrap();
+    }
+
+    fn clone_at(&mut self, past: Past) -> Result<(Bucket, CloneStatus)> {
+        self.clones += 1;
+        let child = self.f.bucket.sibling(&format!("child{}", self.clones))?;
+        let (place, creator) = ("elsewhere".to_owned(), "tester".to_owned());
+        let request = CloneRequest { past: Some(past), place, creator, discards_unfinished: false };
+        let status = block(self.f.inspector().clone_to(&child, &request))?;
+        Ok((child, status))
+    }
+
+    /// A clone that must be the state behind commit `last`.
+    fn expect_state(&mut self, past: &Past, last: u64) {
+        let (child, status) = self.clone_at(past.clone()).unwrap();
+        assert_eq!(status.commit_us, Some(self.base_us + last), "{past:?}");
+        assert_eq!(status.gtid_position, format!("0-1-{last}"), "{past:?}");
+        let child = Inspector::new(child);
+        let report = block(child.verify(true, |_, _| {})).unwrap();
+        assert!(report.problems.is_empty(), "{past:?}: {report:?}");
+        let in_log: Vec<u64> =
+            block(child.commits()).unwrap().iter().map(|commit| commit.gtid.unwrap().sequence).collect();
+        let root = RootId { epoch: status.parent.epoch, slot: status.parent.slot };
+        let position = block(image::read_root(&self.f.bucket, root)).unwrap().position.unwrap();
+        let in_files = position.gtids.get(&0).map_or(0, |gtid| gtid.sequence);
+        assert!(in_files <= last, "{past:?}: root {root:?} has commit {in_files}");
+        assert!(in_log.iter().all(|commit| *commit <= last), "{past:?}: {in_log:?}");
+        let behind_root: Vec<u64> = in_log.into_iter().filter(|commit| *commit > in_files).collect();
+        assert_eq!(behind_root, (in_files + 1..=last).collect::<Vec<_>>(), "{past:?}: behind root {root:?}");
+    }
+
+    fn until(&self, what: &str, condition: impl Fn(&Fixture) -> bool) {
+        let start = Instant::now();
+        while !condition(&self.f) {
+            assert!(start.elapsed() < WAIT, "waited in vain: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn gtid(sequence: u64) -> Past {
+    Past::Gtid(Gtid { domain: 0, server: 1, sequence })
+}
+
+fn files(f: &Fixture) -> usize {
+    f.keys(names::FILE_DIR).len()
+}
+
+#[test]
+fn every_commit_of_the_history_can_be_had_again() {
+    let mut random = Random::from_environment("every_commit_of_the_history_can_be_had_again");
+    for _ in 0..3 {
+        let mut ledger = Ledger::new(HOUR);
+        for _ in 0..10 {
+            ledger.work(&mut random);
+        }
+        ledger.f.until_clean();
+        for _ in 0..12 {
+            let last = 1 + random.below(ledger.commits);
+            ledger.expect_state(&Past::At(ledger.base_us + last), last);
+            ledger.expect_state(&gtid(last), last);
+        }
+        let now = Past::At(crate::protocol::start::claim::wall_clock_ms() * 1000);
+        ledger.expect_state(&now, ledger.commits);
+        let report = block(ledger.f.inspector().fsck(NOW, |_, _| {})).unwrap();
+        assert!(report.orphaned.is_empty(), "the history is taken for orphans: {report:?}");
+        crash(ledger.f.db);
+    }
+}
+
+#[test]
+fn the_history_of_a_former_server_stays() {
+    let mut random = Random::new(7);
+    let mut ledger = Ledger::new(HOUR);
+    (0..5).for_each(|_| ledger.work(&mut random));
+    let former = ledger.commits;
+    // The pretend database cannot replay groups.
+    ledger.flush();
+    ledger.f.db.store.close(WAIT).unwrap();
+    let config = StoreConfig { history: HOUR, ..config(ledger.f.dir.path(), "owner:2", Durability::Sync) };
+    let mut tuning = quick();
+    (tuning.alive_interval, tuning.gc.search_interval) = (WAIT, Duration::from_millis(5));
+    let store = open_store(&config, &ledger.f.bucket, tuning).unwrap();
+    ledger.f.db = Db::open(store, ledger.f.dir.path(), true);
+    ledger.commits += 1000;
+    ledger.base_us = crate::protocol::start::claim::wall_clock_ms() * 1000 - ledger.commits;
+    let base_us = ledger.base_us;
+    (0..5).for_each(|_| ledger.work(&mut random));
+    ledger.f.until_clean();
+    for last in [1, former / 2, former] {
+        let (child, status) = ledger.clone_at(gtid(last)).unwrap();
+        assert_eq!(status.gtid_position, format!("0-1-{last}"));
+        assert!(block(Inspector::new(child).verify(true, |_, _| {})).unwrap().problems.is_empty());
+    }
+    let last = ledger.commits;
+    ledger.expect_state(&gtid(last), last);
+    assert!(ledger.base_us == base_us && last > former + 1000);
+    crash(ledger.f.db);
+}
+
+#[test]
+fn what_only_the_history_keeps_goes_with_it() {
+    let mut random = Random::new(11);
+    let mut ledger = Ledger::new(HOUR);
+    (0..6).for_each(|_| ledger.work(&mut random));
+    ledger.f.until_clean();
+    let families = ledger.f.db.families().len();
+    assert!(files(&ledger.f) > 2, "the files of the first root are kept");
+    let row = block(ledger.f.inspector().snapshots()).unwrap().remove(0);
+    assert!(row.kind == "history" && row.alone_bytes > 0 && row.problem.is_empty(), "{row:?}");
+    ledger.until("the server tells the bytes", |f| f.db.store.stats().history_bytes > 0);
+    ledger.f.db.store.set_history(HistoryLimits::default());
+    ledger.until("the pins go", |f| f.keys(names::PIN_DIR).is_empty());
+    ledger.f.until_clean();
+    let numbers = ledger.f.db.store.stats();
+    assert_eq!((numbers.history_bytes, numbers.history_s), (0, 0));
+    assert!(files(&ledger.f) <= families, "{:?}", ledger.f.keys(names::FILE_DIR));
+    crash(ledger.f.db);
+}
+
+#[test]
+fn an_idle_server_gives_up_what_is_older_than_the_retention() {
+    let mut random = Random::new(13);
+    let mut ledger =
+        Ledger::new(HistoryLimits { retention: Duration::from_millis(300), bytes_max: u64::MAX });
+    (0..6).for_each(|_| ledger.work(&mut random));
+    let newest = ledger.f.db.families().len();
+    ledger.until("one pin is left, of the newest root", |f| f.keys(names::PIN_DIR).len() == 1);
+    ledger.until("older files go", |f| files(f) <= newest);
+    let commits = ledger.commits;
+    ledger.expect_state(&Past::At(crate::protocol::start::claim::wall_clock_ms() * 1000), commits);
+    crash(ledger.f.db);
+}
+
+#[test]
+fn the_bound_in_bytes_wins_over_the_retention() {
+    let mut ledger = Ledger::new(HistoryLimits { bytes_max: 1, ..HOUR });
+    for _ in 0..6 {
+        ledger.f.work(1);
+        assert!(ledger.f.db.create_next_family());
+        ledger.f.db.store.publish(WAIT).unwrap();
+    }
+    ledger.until("the history is cut", |f| f.db.store.stats().history_cuts > 0);
+    ledger.until("the newest pin stays", |f| f.keys(names::PIN_DIR).len() == 1);
+    crash(ledger.f.db);
+}
+
+#[test]
+fn a_moment_that_cannot_be_had_is_refused_with_the_reason() {
+    let refused = |ledger: &mut Ledger, past: Past, why: &str| {
+        let error = ledger.clone_at(past).unwrap_err();
+        assert!(matches!(&error, StoreError::Invalid(text) if text.contains(why)), "{error}");
+        let pins = ledger.f.keys(names::PIN_DIR);
+        assert!(pins.iter().all(|key| key.starts_with("pin/history-")), "nothing is left: {pins:?}");
+    };
+    let mut none = Ledger::new(HistoryLimits::default());
+    refused(&mut none, Past::At(5), "keeps no history");
+    crash(none.f.db);
+    let mut ledger = Ledger::new(HOUR);
+    (0..3).for_each(|_| ledger.work(&mut Random::new(1)));
+    ledger.until("a pin", |f| !f.keys(names::PIN_DIR).is_empty());
+    let in_an_hour = crate::protocol::start::claim::wall_clock_ms() * 1000 + 3_600_000_000;
+    refused(&mut ledger, Past::At(in_an_hour), "in the future");
+    refused(&mut ledger, Past::At(5), "before the history");
+    let beyond = ledger.commits + 1;
+    refused(&mut ledger, gtid(beyond), "no transaction with GTID 0-1-");
+    crash(ledger.f.db);
+}
+
+#[test]
+fn a_rewind_to_a_moment_leaves_the_history_before_it_to_be_had() {
+    let mut random = Random::new(17);
+    let mut ledger = Ledger::new(HOUR);
+    (0..5).for_each(|_| ledger.work(&mut random));
+    ledger.until("a pin", |f| !f.keys(names::PIN_DIR).is_empty());
+    ledger.f.db.store.close(WAIT).unwrap();
+    let back_to = |ledger: &Ledger, last: u64, keep: &str| {
+        let (past, creator) = (Past::At(ledger.base_us + last), "tester".to_owned());
+        let plan = block(ledger.f.inspector().plan_rewind(&past)).unwrap();
+        assert_eq!(plan.gtid_position, format!("0-1-{last}"));
+        let request = RewindRequest { past, keep: keep.to_owned(), creator, takes_over: false };
+        let done = block(ledger.f.inspector().rewind(&request)).unwrap();
+        assert_eq!(done.commit_us, Some(ledger.base_us + last));
+        let commits = block(ledger.f.inspector().commits()).unwrap();
+        assert!(commits.iter().all(|commit| commit.gtid.unwrap().sequence <= last));
+        assert!(block(ledger.f.inspector().verify(true, |_, _| {})).unwrap().problems.is_empty());
+    };
+    back_to(&ledger, 3, "a");
+    // Of the history that was left.
+    let all = ledger.commits;
+    back_to(&ledger, all - 1, "b");
+    back_to(&ledger, 2, "c");
+}

@@ -1,0 +1,145 @@
+//! Where a log ends that is to bring back no more than the commits up to one moment.
+//!
+//! RocksDB writes a group of commits as one record. So the record in which the first commit stands that is left out is written anew,
+//! with the commits in front of it. What stands in front of that record stays, also what no commit belongs to: the prepared part of
+//! an XA transaction.
+
+use crate::error::Result;
+use crate::protocol::format::records::WalChunk;
+use crate::protocol::wal::marks::{Commit, read_record};
+use crate::protocol::wal::position::{NotedCommit, Tracker};
+use crate::protocol::wal::replay::{WalReader, encode_record};
+use std::ops::ControlFlow;
+
+/// Of a record: sequence number of its first change, then how many changes there are.
+const COUNT_AT: usize = 8;
+
+/// The last commit that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The one in front of the first that is later than this, in microseconds since 1970.
+    ///
+    /// Whatever was acknowledged before that moment stands in front of it: the time of a commit is taken before it is written.
+    Time(u64),
+    /// This one.
+    Gtid(crate::protocol::wal::marks::Gtid),
+}
+
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The chunk in which the first record begins that is not kept whole.
+    pub(crate) chunk: u64,
+    /// That record's WAL, and its place there: what is in front of it stays.
+    pub(crate) log: u64,
+    pub(crate) offset: u64,
+    /// What is written in its place; empty: nothing.
+    last: Vec<u8>,
+}
+
+impl Cut {
+    /// How many of the `length` bytes from `offset` of WAL `log` on stay.
+    pub(crate) fn keeps(&self, log: u64, offset: u64, length: usize) -> usize {
+        match log.cmp(&self.log) {
+            std::cmp::Ordering::Less => length,
+            std::cmp::Ordering::Greater => 0,
+            std::cmp::Ordering::Equal => (self.offset.saturating_sub(offset) as usize).min(length),
+        }
+    }
+
+    /// The bytes that follow in its WAL.
+    pub(crate) fn tail(&self) -> Vec<u8> {
+        if self.last.is_empty() { Vec::new() } else { encode_record(self.offset, &self.last) }
+    }
+}
+
+/// Reads a log until the end that is wanted.
+pub(crate) struct Cutter {
+    until: Until,
+    wal: WalReader,
+    record: Record,
+    /// Everything kept so far.
+    pub(crate) commits: Tracker,
+    /// The last commit that is kept, and the first that is not.
+    pub(crate) last: Option<Commit>,
+    pub(crate) next: Option<Commit>,
+    /// The largest DDL number of what is kept.
+    pub(crate) ddl_seq: u64,
+    pub(crate) cut: Option<Cut>,
+}
+
+/// The record that is being read.
+#[derive(Default)]
+struct Record {
+    bytes: Vec<u8>,
+    chunk: u64,
+    offset: u64,
+    /// Of what is in front of it.
+    ddl_before: u64,
+}
+
+impl Cutter {
+    /// Goes on from `commits`, which are in the table files, or in the log that follows.
+    pub(crate) fn new(until: Until, commits: Tracker) -> Self {
+        let (wal, record) = Default::default();
+        Self { until, wal, record, commits, last: None, next: None, ddl_seq: 0, cut: None }
+    }
+
+    /// Takes the next chunk. Break: the end is found.
+    pub(crate) fn read(&mut self, chunk: &WalChunk) -> Result<ControlFlow<()>> {
+        let mut records = Vec::new();
+        let (record, before) = (&mut self.record, self.ddl_seq);
+        self.wal.read(chunk.log, &chunk.bytes, |part| {
+            if part.begins_record {
+                let ddl_before = if part.offset == chunk.offset { before } else { before.max(chunk.ddl_seq) };
+                *record = Record { bytes: Vec::new(), chunk: chunk.chunk, offset: part.offset, ddl_before };
+            }
+            record.bytes.extend_from_slice(part.content);
+            if part.ends_record {
+                records.push(std::mem::take(record));
+            }
+        });
+        for record in records {
+            let mut commits = Vec::new();
+            read_record(chunk.log, &record.bytes, &mut commits)?;
+            if let Some(kept) = self.take(&commits) {
+                let (offset, at) = (record.offset, record.chunk);
+                let last = kept.map_or_else(Vec::new, |commit| shortened(&record.bytes, &commit));
+                self.ddl_seq = if last.is_empty() { record.ddl_before } else { chunk.ddl_seq };
+                self.cut = Some(Cut { chunk: at, log: chunk.log, offset, last });
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.ddl_seq = self.ddl_seq.max(chunk.ddl_seq);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Takes the commits of one record. Some: the log ends in it, behind the commit in there, if any.
+    fn take(&mut self, commits: &[Commit]) -> Option<Option<Commit>> {
+        let mut kept = None;
+        for commit in commits {
+            if matches!(self.until, Until::Time(time_us) if commit.time_us > time_us) {
+                self.next = Some(commit.clone());
+                return Some(kept);
+            }
+            self.commits.note(&NotedCommit::from(commit));
+            self.last = Some(commit.clone());
+            kept = Some(commit.clone());
+            if matches!(self.until, Until::Gtid(gtid) if commit.gtid == Some(gtid)) {
+                return Some(kept);
+            }
+        }
+        None
+    }
+}
+
+/// The record up to the end of `commit`.
+fn shortened(record: &[u8], commit: &Commit) -> Vec<u8> {
+    let mut kept = record[..commit.end].to_vec();
+    kept[COUNT_AT..COUNT_AT + 4].copy_from_slice(&commit.changes.to_le_bytes());
+    kept
+}
+
+#[cfg(test)]
+#[path = "log_cut_test.rs"]
+mod tests;

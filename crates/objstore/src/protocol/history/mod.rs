@@ -1,0 +1,22 @@
+//! States that are not the newest: snapshots, moments, clones, and the way back.
+
+pub(in crate::protocol) mod clone;
+#[cfg(test)]
+pub(in crate::protocol) mod clone_test;
+pub(in crate::protocol) mod history_status;
+#[cfg(test)]
+pub(in crate::protocol) mod history_test;
+pub(in crate::protocol) mod log_cut;
+pub(in crate::protocol) mod own_snapshots;
+pub(in crate::protocol) mod past;
+pub(in crate::protocol) mod pin;
+pub(in crate::protocol) mod protect;
+#[cfg(test)]
+pub(in crate::protocol) mod protect_test;
+pub(in crate::protocol) mod rewind;
+#[cfg(test)]
+pub(in crate::protocol) mod rewind_test;
+pub(in crate::protocol) mod snapshot;
+#[cfg(test)]
+pub(in crate::protocol) mod snapshot_test;
+pub(in crate::protocol) mod state_copy;

@@ -1,0 +1,41 @@
+//! Snapshots of an open database, made and dropped by its own server for a statement; and the names that it writes down.
+
+use crate::error::Result;
+use crate::protocol::history::snapshot::SnapshotStatus;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::table_names;
+use crate::protocol::store::Store;
+use bytes::Bytes;
+
+impl Store {
+    /// Makes the snapshot `name` of what is in the bucket now: call [`Store::publish`] first for what is local.
+    ///
+    /// Errors: as [`Inspector::create_snapshot`]; `Fenced`; `Interrupted` when the statement was killed: then a pin of kind
+    /// `unfinished` may be left.
+    pub fn create_snapshot(&self, name: &str) -> Result<SnapshotStatus> {
+        let shared = &self.shared;
+        shared.check_fence()?;
+        let inspector = Inspector::new(shared.bucket.clone());
+        shared.files.block_on(inspector.create_snapshot(name, &shared.server_id))?
+    }
+
+    /// Gives the snapshot `name` up. Errors: as [`Inspector::drop_snapshot`]; `Fenced`; `Interrupted`.
+    pub fn drop_snapshot(&self, name: &str) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_fence()?;
+        shared.files.block_on(Inspector::new(shared.bucket.clone()).drop_snapshot(name))?
+    }
+
+    /// All snapshots and what clones hold, the oldest first. Errors, requests: as [`Inspector::snapshots`]; `Interrupted`.
+    pub fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
+        let shared = &self.shared;
+        shared.files.block_on(Inspector::new(shared.bucket.clone()).snapshots())?
+    }
+
+    /// Writes `json` as the hint about names (table_names.rs). Errors: `Fenced`; `Unavailable`; `Interrupted`. Requests: one PUT.
+    pub fn put_table_names(&self, json: Bytes) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_fence()?;
+        shared.files.block_on(table_names::write(&shared.bucket, json))?
+    }
+}

@@ -1,0 +1,271 @@
+//! Finds the state of a database at one moment of its history: a pinned root, and the log behind it up to one commit.
+//!
+//! PAST-1: a root is right for a commit when nothing in it is newer. Its position is not, and the commit stands behind the WALs that were
+//!     closed when the root was made, in which everything is that its table files have.
+//! PAST-2: the log up to the commit may be replayed over the root (gate PUB-G8).
+//! PAST-3: an epoch is that of the moment when it is the newest that was claimed by then. So a moment before a rewind is one of the
+//!     history that was left then.
+//! When no root is right, the moment cannot be had, and the error says which ones can.
+
+use crate::date::utc;
+use crate::error::{Result, StoreError};
+use crate::protocol::format::image::{self, WalkEnd};
+use crate::protocol::format::names;
+use crate::protocol::format::records::{Root, RootId, RootSlot};
+use crate::protocol::format::slots::read_root_slot;
+use crate::protocol::history::log_cut::{Cutter, Until};
+use crate::protocol::history::pin::{self, Listed};
+use crate::protocol::history::snapshot::Moment;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::claim;
+use crate::protocol::start::claim::wall_clock_ms;
+use crate::protocol::wal::marks::{Commit, Gtid};
+use crate::protocol::wal::position::{Position, Tracker};
+use std::collections::BTreeSet;
+
+/// Which state of a database is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Past {
+    /// That of a snapshot.
+    Snapshot(String),
+    /// After the last commit that is not later, in microseconds since 1970.
+    At(u64),
+    /// After this transaction, and all that were committed before it.
+    Gtid(Gtid),
+}
+
+/// A state, and what holds it.
+pub(in crate::protocol) struct Found {
+    pub(in crate::protocol) moment: Moment,
+    /// The pin whose state or root it is; None: the root is the newest.
+    pub(in crate::protocol) pin: Option<String>,
+}
+
+/// Roots of the history, with a position, in ascending order.
+struct History {
+    roots: Vec<Root>,
+    pinned: BTreeSet<RootId>,
+}
+
+impl Inspector {
+    /// The state that `past` means.
+    ///
+    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that cannot be had, with those that can. Requests: those that
+    /// read the root; for a moment also those for each root of the history, and for the log from the root in front of it.
+    pub(in crate::protocol) async fn find(&self, past: &Past) -> Result<Found> {
+        let until = match past {
+            Past::Snapshot(name) => {
+                let (key, pin, image) = self.snapshot_image(name).await?;
+                let moment = Moment { image, wal_end: pin.wal_end, position: pin.position, cut: None };
+                return Ok(Found { moment, pin: Some(key) });
+            }
+            Past::At(time_us) => Until::Time(*time_us),
+            Past::Gtid(gtid) => Until::Gtid(*gtid),
+        };
+        let history = self.history().await?;
+        match until {
+            Until::Time(time_us) => self.find_time(&history, time_us).await,
+            Until::Gtid(gtid) => self.find_gtid(&history, gtid).await,
+        }
+    }
+
+    /// Errors: `Invalid` without a history.
+    async fn history(&self) -> Result<History> {
+        let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
+        let pinned: BTreeSet<RootId> =
+            listed.pins.iter().filter_map(|key| pin::history_root_of(key)).collect();
+        let newest = self.newest_id().await?.map(|(id, _)| id);
+        let mut roots = Vec::new();
+        for id in pinned.iter().copied().chain(newest).collect::<BTreeSet<_>>() {
+            match image::read_root(self.bucket(), id).await {
+                Ok(root) if root.position.is_some() => roots.push(root),
+                Ok(_) => {}
+                // It has expired since the listing.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if pinned.is_empty() {
+            return Err(StoreError::Invalid(
+                "the server keeps no history: atoll_history_retention is 0, or was set too short a while ago. Only snapshots can be \
+                 had again (atollctl snapshot list)"
+                    .to_owned(),
+            ));
+        }
+        Ok(History { roots, pinned })
+    }
+
+    async fn find_time(&self, history: &History, time_us: u64) -> Result<Found> {
+        let now_us = wall_clock_ms() * 1000;
+        if time_us > now_us {
+            return Err(StoreError::Invalid(format!(
+                "{} UTC is in the future: it is {} UTC now",
+                utc(time_us),
+                utc(now_us)
+            )));
+        }
+        for epoch in history.epochs() {
+            if self.claim_of(epoch).await?.claimed_ms * 1000 > time_us {
+                continue;
+            }
+            let start = history.start(epoch, |position| position.time_us <= time_us);
+            if let Some(cutter) = self.cut(history, start, Until::Time(time_us)).await? {
+                return self.found(history, epoch, cutter).await;
+            }
+        }
+        Err(StoreError::Invalid(format!("{} UTC is before the history. {}", utc(time_us), history.range())))
+    }
+
+    async fn find_gtid(&self, history: &History, gtid: Gtid) -> Result<Found> {
+        for epoch in history.epochs() {
+            let is_before = |position: &Position| {
+                position.gtids.get(&gtid.domain).is_none_or(|last| last.sequence < gtid.sequence)
+            };
+            let start = history.start(epoch, is_before);
+            if let Some(scan) = self.cut(history, start, Until::Gtid(gtid)).await?
+                && scan.cutter.cut.is_some()
+            {
+                return self.found(history, epoch, scan).await;
+            }
+        }
+        Err(StoreError::Invalid(format!(
+            "there is no transaction with GTID {gtid} in the history: it is of another time, or of a statement that changed no rows \
+             of ATOLL tables, as a definition. {}",
+            history.range()
+        )))
+    }
+
+    /// Reads the log behind `start` until `until`. None: `until` is in front of the history.
+    async fn cut(&self, history: &History, start: Start<'_>, until: Until) -> Result<Option<Scan>> {
+        let Start { root, is_before } = start;
+        if !is_before && history.is_oldest(root) {
+            return Ok(None);
+        }
+        let epoch = root.id.epoch;
+        let end = self.end_of(epoch).await?;
+        let known =
+            if is_before { Some(root) } else { history.roots.iter().rfind(|older| older.id < root.id) };
+        let known = known.and_then(|root| root.position.clone()).unwrap_or_default();
+        let mut cutter = Cutter::new(until, Tracker::new(known));
+        let ddl_max = history.of(epoch).map(|root| root.ddl_seq).max().unwrap_or(0);
+        let read = |chunk: &crate::protocol::format::records::WalChunk| cutter.read(chunk);
+        let (next, why) = image::walk_wal(self.bucket(), root, end, ddl_max, read).await?;
+        if let Some(end) = end.filter(|end| why == WalkEnd::Absent && next < *end) {
+            return Err(StoreError::Corruption(format!(
+                "{} is missing in the bucket, but the history needs the log up to chunk {end}",
+                names::wal_chunk(epoch, next)
+            )));
+        }
+        Ok(Some(Scan { cutter, next }))
+    }
+
+    /// Where the log of `epoch` ends; None while it is open.
+    async fn end_of(&self, epoch: u64) -> Result<Option<u64>> {
+        for later in epoch + 1..=claim::newest_epoch(self.bucket()).await? {
+            let id = RootId { epoch: later, slot: 0 };
+            match read_root_slot(self.bucket(), id).await {
+                Ok(RootSlot::Claim(claim)) if claim.base.is_some_and(|base| base.epoch == epoch) => {
+                    return Ok(Some(claim.wal_end));
+                }
+                Ok(_) => {}
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Rules PAST-1, PAST-2.
+    async fn found(&self, history: &History, epoch: u64, scan: Scan) -> Result<Found> {
+        let Scan { cutter, next } = scan;
+        let position = cutter.commits.position().clone();
+        let chunk = cutter.cut.as_ref().map_or(next, |cut| cut.chunk);
+        let is_right = |root: &&Root| {
+            root.ddl_seq >= cutter.ddl_seq
+                && root.wal_needed_end <= chunk
+                && root.position.as_ref().is_some_and(|own| own.sequence <= position.sequence)
+        };
+        let Some(root) = history.of(epoch).rfind(is_right) else {
+            return Err(history.between(epoch, &cutter));
+        };
+        let image = image::load(self.bucket(), root.id).await?;
+        let pin = history.pinned.contains(&root.id).then(|| pin::history_key(root.id));
+        let wal_end = cutter.cut.as_ref().map_or(next, |cut| cut.chunk + 1);
+        Ok(Found { moment: Moment { image, wal_end, position, cut: cutter.cut }, pin })
+    }
+}
+
+/// From where to read the log.
+struct Start<'a> {
+    root: &'a Root,
+    /// What is looked for is behind it.
+    is_before: bool,
+}
+
+/// What reading the log gave.
+struct Scan {
+    cutter: Cutter,
+    /// The first chunk that was not read to its end.
+    next: u64,
+}
+
+impl History {
+    /// The newest first.
+    fn epochs(&self) -> Vec<u64> {
+        let epochs: BTreeSet<u64> = self.roots.iter().map(|root| root.id.epoch).collect();
+        epochs.into_iter().rev().collect()
+    }
+
+    fn of(&self, epoch: u64) -> impl DoubleEndedIterator<Item = &Root> {
+        self.roots.iter().filter(move |root| root.id.epoch == epoch)
+    }
+
+    /// The newest root of `epoch` whose position is before what is looked for; else its first one.
+    fn start(&self, epoch: u64, is_before: impl Fn(&Position) -> bool) -> Start<'_> {
+        let is_it = |root: &&Root| root.position.as_ref().is_some_and(&is_before);
+        match self.of(epoch).rfind(is_it) {
+            Some(root) => Start { root, is_before: true },
+            None => Start { root: self.of(epoch).next().unwrap_or(&self.roots[0]), is_before: false },
+        }
+    }
+
+    fn is_oldest(&self, root: &Root) -> bool {
+        self.roots.first().is_some_and(|oldest| oldest.id == root.id)
+    }
+
+    /// What can be had, for people.
+    fn range(&self) -> String {
+        let time = |root: Option<&Root>| {
+            let position = root.and_then(|root| root.position.as_ref());
+            position.map_or_else(String::new, |position| {
+                format!("{} UTC ({})", utc(position.time_us), position.gtid_text())
+            })
+        };
+        format!(
+            "It begins behind the commit of {}; its newest root has that of {}",
+            time(self.roots.first()),
+            time(self.roots.last())
+        )
+    }
+
+    /// No root is right.
+    fn between(&self, epoch: u64, cutter: &Cutter) -> StoreError {
+        let behind = self
+            .of(epoch)
+            .find(|root| root.ddl_seq >= cutter.ddl_seq)
+            .and_then(|root| root.position.as_ref());
+        let behind = behind.map_or_else(String::new, |position| {
+            format!(", or behind that of {} UTC", utc(position.time_us))
+        });
+        let in_front = cutter.last.as_ref().map_or_else(String::new, commit_text);
+        StoreError::Invalid(format!(
+            "the moment lies between a change of the tables' files (CREATE, DROP, ALTER, a bulk load) and the next root, or in the start \
+             of a server{in_front}: it cannot be had. Take one before that change{behind}. {}",
+            self.range()
+        ))
+    }
+}
+
+fn commit_text(commit: &Commit) -> String {
+    format!(", at the commit of {} UTC", utc(commit.time_us))
+}

@@ -1,0 +1,290 @@
+//! Pins: records that keep one root, and the log behind it, from the collector (byte table W15 of
+//! docs/internals/formats-bucket.md). A snapshot is a pin; a clone has one in every database whose files it reads; the history
+//! is a row of them (gc/collector/history.rs).
+//!
+//! ```text
+//! who pins root R                            the collector, before each batch
+//!   create pin/<random> {R}                    create gc/horizon/<H>: what roots below H need may go
+//!   list gc/horizon/                           list pin/
+//!   a horizon above R? delete the pin,         delete what neither the newest root nor a pin needs
+//!   begin again with a newer root
+//!   create snapshot/<name> {the pin}
+//! ```
+//!
+//! PIN-1: either the pin was there before the collector listed the pins, so it is heeded; or the horizon was there before the
+//!     pin, so its writer sees it and gives up. No clock decides. (Model: crates/protocol-model/src/pin.rs.)
+//! PIN-2: a pin has one content for ever, and its name is used once. Whoever deletes one gives up what it held.
+//! PIN-3: a pin that a snapshot names is one that counts. So the clone of a snapshot creates its own pin and looks whether the other
+//!     one is still there: then the root was held all the time.
+//! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that database's owner deletes both.
+
+use crate::error::Result;
+use crate::protocol::format::codec::{FormatError, FrameWriter, Nonce};
+use crate::protocol::format::names;
+use crate::protocol::format::records::{RootId, open};
+use crate::protocol::format::slots::read_record;
+use crate::protocol::start::local::damaged_object;
+use crate::protocol::wal::position::Position;
+use crate::requests::bucket::{Bucket, ObjectInfo};
+use crate::requests::s3::crypto::fingerprint;
+use std::collections::BTreeSet;
+
+const KIND_PIN: u16 = 12;
+const KIND_SNAPSHOT_NAME: u16 = 13;
+
+/// Field of a pin's extension area: how far the pinned commits go. For people.
+const TAG_POSITION: u16 = 0x0001;
+
+/// The pins of the history begin so.
+const HISTORY: &str = "pin/history-";
+
+/// The pins of whoever copies the database begin so.
+const COPY: &str = "pin/copy-";
+
+/// Behind the name of a pin whose holder needs it no more.
+const RELEASED: &str = "-released";
+
+/// What a pin is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PinKind {
+    Snapshot,
+    Clone,
+    /// Of the history. It holds all of the log behind its root, as far as the epoch goes.
+    History,
+}
+
+/// `pin/<id>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pin {
+    pub(crate) kind: PinKind,
+    /// Of the snapshot; where the clone is; empty for the history.
+    pub(crate) name: String,
+    pub(crate) root: RootId,
+    /// The chunks of the log up to here belong to the pinned state; for the history no end.
+    pub(crate) wal_end: u64,
+    /// For people.
+    pub(crate) created_ms: u64,
+    pub(crate) creator: String,
+    pub(crate) position: Position,
+}
+
+impl Pin {
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_PIN, nonce, 256);
+        let kind = match self.kind {
+            PinKind::Snapshot => 1,
+            PinKind::Clone => 2,
+            PinKind::History => 3,
+        };
+        frame.u8(kind).bytes(self.name.as_bytes()).u64(self.root.epoch).u64(self.root.slot);
+        frame.u64(self.wal_end).u64(self.created_ms).bytes(self.creator.as_bytes());
+        frame.extension(&[(TAG_POSITION, self.position.encode())]);
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_PIN, "a pin")?;
+        let kind = match frame.u8()? {
+            1 => PinKind::Snapshot,
+            2 => PinKind::Clone,
+            3 => PinKind::History,
+            other => {
+                return Err(
+                    frame.wrong(format!("a pin is of kind {other}, which this version does not know"))
+                );
+            }
+        };
+        let mut pin = Self {
+            kind,
+            name: frame.string()?,
+            root: RootId { epoch: frame.u64()?, slot: frame.u64()? },
+            wal_end: frame.u64()?,
+            created_ms: frame.u64()?,
+            creator: frame.string()?,
+            position: Position::default(),
+        };
+        if pin.root.slot == 0 {
+            return Err(frame.wrong("a pin holds a claim"));
+        }
+        if let Some(position) = frame.extension(&[TAG_POSITION])?.get(&TAG_POSITION) {
+            let wrong = || frame.wrong("the position of the pinned commits is malformed");
+            pin.position = Position::decode(position).ok_or_else(wrong)?;
+        }
+        frame.finish().map(|()| pin)
+    }
+}
+
+/// A new pin, of the process with this nonce.
+pub(crate) fn new_key(nonce: &Nonce) -> String {
+    format!("{}{:032x}", names::PIN_DIR, u128::from_be_bytes(*nonce))
+}
+
+/// `snapshot/<name>`: the name of a pin. Two snapshots of one name cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapshotName {
+    pub(crate) name: String,
+    pub(crate) pin: String,
+}
+
+impl SnapshotName {
+    pub(crate) fn key(name: &str) -> String {
+        format!("{}{}", names::SNAPSHOT_DIR, fingerprint(name.as_bytes()))
+    }
+
+    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
+        let mut frame = FrameWriter::new(KIND_SNAPSHOT_NAME, nonce, 128);
+        frame.bytes(self.name.as_bytes()).bytes(self.pin.as_bytes());
+        frame.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_SNAPSHOT_NAME, "the name of a snapshot")?;
+        let found = Self { name: frame.string()?, pin: frame.string()? };
+        frame.finish().map(|()| found)
+    }
+
+    /// What the snapshot `name` is.
+    ///
+    /// Errors: `NotFound`; `Corruption`. Requests: one GET.
+    pub(crate) async fn read(bucket: &Bucket, name: &str) -> Result<Self> {
+        let key = Self::key(name);
+        read_record(bucket, &key, |bytes| Self::decode(bytes).map_err(|e| damaged_object(&key, &e))).await
+    }
+}
+
+/// The pin of the clone that is database `db_uuid`.
+pub(crate) fn clone_key(db_uuid: &str) -> String {
+    format!("{}clone-{db_uuid}", names::PIN_DIR)
+}
+
+/// A new pin for a copier, of the process with this nonce. It is one of a clone that has its own files soon.
+pub(crate) fn copy_key(nonce: &Nonce) -> String {
+    format!("{COPY}{:032x}", u128::from_be_bytes(*nonce))
+}
+
+/// Whether `key` is the pin of a copier.
+pub(crate) fn is_copy_key(key: &str) -> bool {
+    key.starts_with(COPY)
+}
+
+/// The pin of `root` in the history. A root has one at most, so its name is used once (PIN-2).
+pub(crate) fn history_key(root: RootId) -> String {
+    format!("{}{:020}-{:020}", HISTORY, root.epoch, root.slot)
+}
+
+/// The root that the pin `key` holds, if it is one of the history.
+pub(crate) fn history_root_of(key: &str) -> Option<RootId> {
+    let (epoch, slot) = key.strip_prefix(HISTORY)?.split_once('-')?;
+    let root = RootId { epoch: epoch.parse().ok()?, slot: slot.parse().ok()? };
+    (history_key(root) == key).then_some(root)
+}
+
+/// The record with which the holder of the pin `key` gives it up.
+pub(crate) fn release_key(key: &str) -> String {
+    format!("{key}{RELEASED}")
+}
+
+/// What a listing shows below `pin/`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Pins that count.
+    pub(crate) pins: BTreeSet<String>,
+    /// What was given up: each pin in front of its release. The owner deletes them in this order.
+    pub(crate) released: Vec<String>,
+}
+
+impl Listed {
+    /// Of the objects that lie below `pin/` among `objects`.
+    pub(crate) fn among(objects: &[ObjectInfo]) -> Self {
+        let keys = objects.iter().map(|object| object.key.as_str());
+        let mut pins: BTreeSet<String> =
+            keys.filter(|key| key.starts_with(names::PIN_DIR)).map(str::to_owned).collect();
+        let releases: Vec<String> = pins.iter().filter(|key| key.ends_with(RELEASED)).cloned().collect();
+        let mut released = Vec::new();
+        for release in releases {
+            pins.remove(&release);
+            released.extend(pins.take(release.trim_end_matches(RELEASED)));
+            released.push(release);
+        }
+        Self { pins, released }
+    }
+}
+
+/// The pin `key`.
+///
+/// Errors: `NotFound`; `Corruption` for what is no pin of this version. Requests: one GET.
+pub(crate) async fn read(bucket: &Bucket, key: &str) -> Result<Pin> {
+    read_record(bucket, key, |bytes| Pin::decode(bytes).map_err(|e| damaged_object(key, &e))).await
+}
+
+/// What roots below this one need may be gone; None: nothing was deleted yet. Requests: one LIST.
+pub(crate) async fn horizon(bucket: &Bucket) -> Result<Option<RootId>> {
+    let listed = bucket.list(names::HORIZON_DIR, None).await?;
+    Ok(listed.iter().filter_map(|object| horizon_of(&object.key)).max())
+}
+
+/// The root that the horizon `key` names.
+pub(crate) fn horizon_of(key: &str) -> Option<RootId> {
+    names::parse_slot(names::HORIZON_DIR, key).map(|(epoch, slot)| RootId { epoch, slot })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    const NONCE: Nonce = [7; 16];
+
+    fn pin() -> Pin {
+        Pin {
+            kind: PinKind::Snapshot,
+            name: "vor dem Umbau; DROP – 'x'\n".to_owned(),
+            root: RootId { epoch: 3, slot: 9 },
+            wal_end: 44,
+            created_ms: 1_764_000_000_000,
+            creator: "db1:77".to_owned(),
+            position: Position { sequence: 77, ..Position::default() },
+        }
+    }
+
+    #[test]
+    fn a_pin_survives_the_way_to_bytes_and_no_damage_does() {
+        for kind in [PinKind::Snapshot, PinKind::Clone, PinKind::History] {
+            let pin = Pin { kind, ..pin() };
+            let bytes = pin.encode(&NONCE);
+            assert_eq!(Pin::decode(&bytes).as_ref(), Ok(&pin));
+            for bit in 0..bytes.len() * 8 {
+                let mut damaged = bytes.clone();
+                damaged[bit / 8] ^= 1 << (bit % 8);
+                assert!(Pin::decode(&damaged).is_err(), "bit {bit}");
+            }
+        }
+        assert!(Pin::decode(&Pin { root: RootId { epoch: 3, slot: 0 }, ..pin() }.encode(&NONCE)).is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_pin_survives_the_way_to_bytes_and_no_damage_does() {
+        let name = SnapshotName { name: pin().name, pin: new_key(&NONCE) };
+        let bytes = name.encode(&NONCE);
+        assert_eq!(SnapshotName::decode(&bytes).as_ref(), Ok(&name));
+        for length in 0..bytes.len() {
+            assert!(SnapshotName::decode(&bytes[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_name_gives_one_key_and_a_release_takes_its_pin_along() {
+        assert_eq!(SnapshotName::key("a"), SnapshotName::key("a"));
+        assert_ne!(SnapshotName::key("a"), SnapshotName::key("A"));
+        let object = |key: String| ObjectInfo { key, size: 1, last_modified: SystemTime::UNIX_EPOCH };
+        let clone = clone_key("u");
+        let keys =
+            [clone.clone(), release_key(&clone), release_key("pin/gone"), new_key(&NONCE), "root/1".into()];
+        let root = RootId { epoch: 3, slot: 9 };
+        assert_eq!(history_root_of(&history_key(root)), Some(root));
+        assert_eq!(history_root_of("pin/history-3-9"), None);
+        let listed = Listed::among(&keys.map(object));
+        assert_eq!(listed.pins, BTreeSet::from([new_key(&NONCE)]));
+        assert_eq!(listed.released, [clone.clone(), release_key(&clone), release_key("pin/gone")]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Snapshots that nobody drops until a date.
+//!
+//! ```text
+//! who protects S                               who drops S
+//!   create snapshot/<S>-until-<seconds>          list snapshot/: protected? refuse
+//!   is the name of S still there?                delete the name of S
+//!   no: delete it, there is no snapshot          list snapshot/ once more: protected? create the name again, refuse
+//!                                                delete the pin of S, and protections that have ended
+//! ```
+//!
+//! PROTECT-1: of the two, at least one sees the other: a snapshot that was said to be protected is there. Only the end of a protection
+//!     looks at a clock, that of the machine which drops.
+//! PROTECT-2: a protection is never shortened: the latest date counts. It is one among those who go through Atoll. Whoever may delete
+//!     objects of the bucket can delete a snapshot; the bucket's own object lock prevents that.
+
+use crate::date::utc;
+use crate::error::{Result, StoreError};
+use crate::protocol::format::names;
+use crate::protocol::history::pin::{self, PinKind, SnapshotName};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::claim::wall_clock_ms;
+use crate::protocol::start::local::random_nonce;
+use crate::requests::bucket::{Bucket, ObjectInfo};
+use bytes::Bytes;
+use std::collections::HashMap;
+
+/// Until when snapshots are protected, by the keys of their names; in seconds since 1970.
+#[derive(Debug, Default)]
+pub(in crate::protocol) struct Protections(HashMap<String, u64>);
+
+impl Protections {
+    /// Requests: a LIST.
+    pub(in crate::protocol) async fn read(bucket: &Bucket) -> Result<Self> {
+        Ok(Self::among(&bucket.list(names::SNAPSHOT_DIR, None).await?))
+    }
+
+    fn among(objects: &[ObjectInfo]) -> Self {
+        let mut latest = HashMap::new();
+        for (key, until_s) in objects.iter().filter_map(|object| names::parse_protection(&object.key)) {
+            let entry = latest.entry(key.to_owned()).or_insert(until_s);
+            *entry = until_s.max(*entry);
+        }
+        Self(latest)
+    }
+
+    /// Also of a protection that has ended.
+    pub(in crate::protocol) fn until_s(&self, name: &str) -> Option<u64> {
+        self.0.get(&SnapshotName::key(name)).copied()
+    }
+}
+
+impl Inspector {
+    /// Protects the snapshot `name` until `until_s`, in seconds since 1970. Returns until when it is protected: later, if it was before.
+    ///
+    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that is over. Requests: two GETs, a HEAD, a PUT and a LIST.
+    pub async fn protect_snapshot(&self, name: &str, until_s: u64) -> Result<u64> {
+        if until_s <= now_s() {
+            return Err(StoreError::Invalid(format!("{} is over", moment(until_s))));
+        }
+        self.snapshot_pin(name).await?;
+        let (key, nonce) = (names::protection(&SnapshotName::key(name), until_s), random_nonce()?);
+        self.bucket().create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await?;
+        // Rule PROTECT-1.
+        if let Err(error) = self.snapshot_pin(name).await {
+            if error.is_not_found() {
+                self.bucket().delete(&key).await?;
+            }
+            return Err(error);
+        }
+        Ok(Protections::read(self.bucket()).await?.until_s(name).unwrap_or(until_s))
+    }
+
+    /// Errors: `Invalid` while the snapshot `name` is protected. Requests: a LIST.
+    pub(in crate::protocol) async fn check_unprotected(&self, name: &str) -> Result<()> {
+        match Protections::read(self.bucket()).await?.until_s(name) {
+            Some(until_s) if until_s > now_s() => Err(StoreError::Invalid(format!(
+                "the snapshot '{name}' is protected until {}: nobody drops it before",
+                moment(until_s)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Errors: `Invalid` when the pin `key` is that of a protected snapshot.
+    pub(in crate::protocol) async fn check_pin_unprotected(&self, key: &str) -> Result<()> {
+        match pin::read(self.bucket(), key).await {
+            Ok(pin) if pin.kind == PinKind::Snapshot => self.check_unprotected(&pin.name).await,
+            Ok(_) | Err(StoreError::Corruption(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the protections of the snapshot `name`, which is gone, away.
+    pub(in crate::protocol) async fn forget_protections(&self, name: &str) -> Result<()> {
+        let own = SnapshotName::key(name);
+        for object in self.bucket().list(names::SNAPSHOT_DIR, None).await? {
+            if names::parse_protection(&object.key).is_some_and(|(snapshot, _)| snapshot == own) {
+                self.bucket().delete(&object.key).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn now_s() -> u64 {
+    wall_clock_ms() / 1000
+}
+
+fn moment(seconds: u64) -> String {
+    let text = utc(seconds.saturating_mul(1_000_000));
+    format!("{} UTC", text.split('.').next().unwrap_or_default())
+}

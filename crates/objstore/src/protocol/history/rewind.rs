@@ -1,0 +1,133 @@
+//! Puts a database back to a snapshot or a moment, in place, while no server owns it.
+//!
+//! ```text
+//! refuse an owner that may live
+//! take epoch E, close the former ones, create root/E/0     the present is fixed: nobody adds to it
+//! pin the present as a snapshot
+//! copy MANIFEST and log of that state, create root/E/1   the database is as it was
+//! ```
+//!
+//! REWIND-1: dying before `root/E/1` changes nothing: an epoch without a root adds nothing to its base (CLAIM-3), so the next server
+//!     begins with the present.
+//! REWIND-2: the present is a snapshot before `root/E/1` is there, so a rewind can be undone by another one.
+//! REWIND-3: `root/E/1` is newer than every local directory, so a server sets its own aside and rebuilds it.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::image;
+use crate::protocol::format::records::{Alive, RootId};
+use crate::protocol::history::clone::{check_files, foreign_files};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::snapshot::{Moment, SnapshotStatus, check_name};
+use crate::protocol::history::state_copy;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::alive;
+use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
+use crate::protocol::start::home::Home;
+use crate::protocol::wal::position::Position;
+use serde::Serialize;
+
+/// Where to rewind to, and what to call the present.
+#[derive(Debug, Clone)]
+pub struct RewindRequest {
+    /// The state that the database gets.
+    pub past: Past,
+    /// The name of the snapshot that keeps the present.
+    pub keep: String,
+    /// Who rewinds, for people.
+    pub creator: String,
+    /// Fence an owner that has not said good-bye, instead of refusing.
+    pub takes_over: bool,
+}
+
+/// How far back a rewind goes, or went.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct RewindStatus {
+    /// Of the newest commit before, and after; in microseconds since 1970. None: there is none.
+    pub present_commit_us: Option<u64>,
+    pub commit_us: Option<u64>,
+    pub present_gtid_position: String,
+    pub gtid_position: String,
+    /// Epoch and slot of the root from which it is restored, and the chunks of the log that are replayed over it: the first, and the one
+    /// behind the last.
+    pub from_root: (u64, u64),
+    pub log_chunks: (u64, u64),
+    /// The log is cut within its last chunks.
+    pub is_cut: bool,
+    pub files: u64,
+    pub files_bytes: u64,
+    /// The root that the next server begins with; None: nothing was done yet.
+    pub root: Option<(u64, u64)>,
+    /// What keeps the present.
+    pub kept: Option<SnapshotStatus>,
+}
+
+impl Inspector {
+    /// What [`Inspector::rewind`] would do. Errors, requests: as its reading part.
+    pub async fn plan_rewind(&self, past: &Past) -> Result<RewindStatus> {
+        self.identity().await?;
+        let present = self.moment().await?;
+        Ok(status_of(&present.position, &self.find(past).await?.moment))
+    }
+
+    /// Puts the database back to a snapshot or a moment. The present becomes a snapshot first.
+    ///
+    /// Errors: `ReadOnly` when a server owns the database or may; `NotFound` without the snapshot; `Invalid` when the moment cannot be had, the name for the
+    /// present is taken, or somebody claimed the database meanwhile; `Fenced`. After an error the database is as before, unless the
+    /// error is `Unavailable`: then look at the roots, or repeat. Requests: those of a claim, of a snapshot, and of
+    /// copying the snapshot's MANIFEST and log.
+    pub async fn rewind(&self, request: &RewindRequest) -> Result<RewindStatus> {
+        check_name(&request.keep)?;
+        self.identity().await?;
+        let past = self.find(&request.past).await?.moment;
+        check_files(self.bucket(), foreign_files(&past.image, &self.bucket().origin()).values()).await?;
+        if !request.takes_over
+            && let Some(sight) = alive::look(self.bucket(), &Home::default()).await?
+        {
+            return Err(StoreError::ReadOnly(format!(
+                "{} has not said good-bye. Stop it first; if it surely does not run any more, take over",
+                sight.owner()
+            )));
+        }
+        let epoch = take_epoch(self.bucket(), &request.creator, &Home::default()).await?.number;
+        let rewound = self.rewind_in(epoch, &past, request).await;
+        if rewound.is_err() {
+            // So that the next server need not wait for this process.
+            let gone = Alive { epoch, server_id: request.creator.clone(), counter: 0, closed: true };
+            let _ = alive::show(self.bucket(), &gone).await;
+        }
+        rewound
+    }
+
+    async fn rewind_in(&self, epoch: u64, past: &Moment, request: &RewindRequest) -> Result<RewindStatus> {
+        let bucket = self.bucket();
+        let claim = close_and_claim(bucket, epoch, &request.creator, StopAfter::Nothing).await?;
+        let base = claim.base.ok_or_else(|| StoreError::Bug("a snapshot without a root".to_owned()))?;
+        let present = self.moment_of(image::load(bucket, base).await?, Some(claim.wal_end)).await?;
+        let kept = self.hold(&present, &request.keep, &request.creator).await?.ok_or_else(|| {
+            let RootId { epoch, slot } = base;
+            StoreError::Corruption(format!("root {epoch}/{slot}, the newest one, is below what was deleted"))
+        })?;
+        let files = past.image.files.iter().map(|(number, file)| (*number, file.clone())).collect();
+        state_copy::write(bucket, bucket, epoch, past, &files, &request.creator).await?;
+        let root = Some((epoch, state_copy::SLOT));
+        Ok(RewindStatus { root, kept: Some(kept), ..status_of(&present.position, past) })
+    }
+}
+
+fn status_of(present: &Position, past: &Moment) -> RewindStatus {
+    let commit_us = |position: &Position| (position.time_us != 0).then_some(position.time_us);
+    RewindStatus {
+        present_commit_us: commit_us(present),
+        commit_us: commit_us(&past.position),
+        present_gtid_position: present.gtid_text(),
+        gtid_position: past.position.gtid_text(),
+        from_root: (past.image.root.id.epoch, past.image.root.id.slot),
+        log_chunks: (past.image.root.wal_first_chunk, past.wal_end),
+        is_cut: past.cut.is_some(),
+        files: past.image.files.len() as u64,
+        files_bytes: past.image.files.values().map(|file| file.size).sum(),
+        root: None,
+        kept: None,
+    }
+}

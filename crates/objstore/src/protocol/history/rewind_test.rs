@@ -1,0 +1,121 @@
+//! Goal:   a rewind gives the state of the snapshot, keeps the present, can be undone, and refuses while a server may own the database;
+//!         no fault of the network leaves anything between the two states (REWIND-1, REWIND-2).
+//! Method: a pretend database in memory, whose requests are hurt one by one.
+
+use crate::config::Durability;
+use crate::error::{Result, StoreError};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::rewind::{RewindRequest, RewindStatus};
+use crate::protocol::history::snapshot_test::Fixture;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::testing::test_db::*;
+use crate::requests::bucket::Bucket;
+use crate::requests::fault::Fault;
+
+fn rewind(bucket: &Bucket, snapshot: &str, keep: &str, takes_over: bool) -> Result<RewindStatus> {
+    let (past, keep) = (Past::Snapshot(snapshot.to_owned()), keep.to_owned());
+    let request = RewindRequest { past, keep, creator: "tester".to_owned(), takes_over };
+    block(Inspector::new(bucket.clone()).rewind(&request))
+}
+
+fn reopen(bucket: &Bucket, dir: &std::path::Path) -> Db {
+    let mut config = config(dir, "server:2", Durability::Sync);
+    config.take_over = false;
+    let store = open_store(&config, bucket, quick()).unwrap();
+    Db::open(store, dir, false)
+}
+
+fn close(db: Db) {
+    db.store.close(WAIT).unwrap();
+}
+
+/// Whether the database has all commits of `model`, and nothing else.
+fn is(db: &Db, model: &Model) -> bool {
+    db.last_seq == model.commits.len() as u64 && db.matches(model)
+}
+
+#[test]
+fn the_past_comes_back_the_present_is_kept_and_a_rewind_is_undone_by_another() {
+    let mut f = Fixture::new();
+    f.work(3);
+    f.create("past").unwrap();
+    let past = f.model.clone();
+    f.work(6);
+    let present = f.model.clone();
+    assert_ne!(past.commits.len(), present.commits.len());
+    f.db.store.publish(WAIT).unwrap();
+    let refused = rewind(&f.bucket, "past", "present", false).unwrap_err();
+    assert!(matches!(refused, StoreError::ReadOnly(_)), "{refused}");
+    let dir = f.dir.path().to_owned();
+    close(f.db);
+    let done = rewind(&f.bucket, "past", "present", false).unwrap();
+    assert!(done.root.is_some() && done.kept.is_some_and(|kept| kept.name == "present"));
+    // With the directory of the present, and without any.
+    let mut db = reopen(&f.bucket, &dir);
+    assert!(db.store.was_restored(), "the local directory is of another time");
+    assert!(is(&db, &past), "after the rewind");
+    let mut model = past.clone();
+    db.commit(&mut model, 0b11, 77, 77);
+    db.flush(0, true);
+    db.store.publish(WAIT).unwrap();
+    close(db);
+    rewind(&f.bucket, "present", "in between", false).unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    let db = reopen(&f.bucket, &dir);
+    assert!(is(&db, &present), "after the second rewind");
+    close(db);
+    rewind(&f.bucket, "in between", "present again", false).unwrap();
+    let db = reopen(&f.bucket, &dir);
+    assert!(is(&db, &model), "after the third rewind");
+    crash(db);
+}
+
+#[test]
+fn names_that_are_taken_or_missing_change_nothing() {
+    let mut f = Fixture::new();
+    f.work(2);
+    f.create("past").unwrap();
+    f.work(3);
+    let (dir, present) = (f.dir.path().to_owned(), f.model.clone());
+    close(f.db);
+    assert!(rewind(&f.bucket, "nobody", "present", false).unwrap_err().is_not_found());
+    assert!(matches!(rewind(&f.bucket, "past", "", false), Err(StoreError::Invalid(_))));
+    assert!(matches!(rewind(&f.bucket, "past", "past", false), Err(StoreError::Invalid(_))));
+    let db = reopen(&f.bucket, &dir);
+    assert!(is(&db, &present), "nothing was rewound");
+    close(db);
+}
+
+/// At every request: the database is as it was or as it is to be, and as it is to be when the rewind says so.
+#[test]
+fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
+    let mut outcomes = [0, 0];
+    for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody] {
+        for position in 0.. {
+            let mut f = Fixture::new();
+            f.create("past").unwrap();
+            let past = f.model.clone();
+            f.work(1);
+            let (dir, present) = (f.dir.path().to_owned(), f.model.clone());
+            close(f.db);
+            let before = f.store.requests();
+            f.store.hurt(position, fault);
+            let outcome = rewind(&f.bucket, "past", "present", false);
+            let sent = f.store.requests() - before;
+            f.store.heal();
+            assert!(!matches!(outcome, Err(StoreError::Bug(_))), "{fault:?} {position}: {outcome:?}");
+            std::fs::remove_dir_all(&dir).unwrap();
+            let db = reopen(&f.bucket, &dir);
+            let is_past = is(&db, &past);
+            assert!(is_past || is(&db, &present), "{fault:?} {position}");
+            assert!(is_past || outcome.is_err(), "{fault:?} {position}: it says it is done");
+            outcomes[usize::from(is_past)] += 1;
+            crash(db);
+            if position > sent {
+                assert!(position > 15, "a rewind sends more than {sent} requests");
+                break;
+            }
+        }
+    }
+    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
+}

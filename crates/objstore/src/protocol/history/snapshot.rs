@@ -1,0 +1,449 @@
+//! Snapshots: pins that keep the state of the bucket at one moment. Made and dropped from outside, beside a running owner or without
+//! one; `atollctl snapshot` shows them.
+//!
+//! A snapshot holds one root and the log behind it as far as that was in the bucket: the commits that a restore of that moment
+//! would have found, each whole or not at all.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::image::{self, Image};
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::history::log_cut::Cut;
+use crate::protocol::history::pin::{self, Listed, Pin, PinKind, SnapshotName};
+use crate::protocol::history::protect::Protections;
+use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
+use crate::protocol::start::claim::wall_clock_ms;
+use crate::protocol::start::local::random_nonce;
+use crate::protocol::wal::marks::{BinlogPosition, CommitReader};
+use crate::protocol::wal::position::{NotedCommit, Position, Tracker};
+use crate::requests::bucket::SlotOutcome;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The longest name, in bytes.
+pub const SNAPSHOT_NAME_BYTES_MAX: usize = 1024;
+
+/// A pin is made again when the collector was faster. It keeps what was the newest within a minute, so twice is much.
+const TRIES_MAX: u32 = 8;
+
+/// The kind of the row for all of the history.
+pub(in crate::protocol) const HISTORY: &str = "history";
+
+/// The kind of a snapshot.
+const SNAPSHOT: &str = "snapshot";
+
+/// A snapshot, what a clone holds, or the history, all of it in one.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct SnapshotStatus {
+    /// Of the snapshot; of what a clone holds: where the clone is; empty for the history.
+    pub name: String,
+    /// `snapshot`; `clone`; `copy`: who copies the database elsewhere, or proves that it can be restored, works or has died; `history`: every commit behind the one shown can be had again; `unfinished`: who made the snapshot has not ended, or has died; `unknown`.
+    pub kind: String,
+    /// The object that holds it; of the history the oldest one.
+    pub pin: String,
+    pub epoch: u64,
+    pub slot: u64,
+    /// Unix time in milliseconds, by the clock of the machine that made it.
+    pub created_ms: u64,
+    pub creator: String,
+    /// Of the newest commit, in microseconds since 1970; None: there was none.
+    pub commit_us: Option<u64>,
+    pub gtid_position: String,
+    pub binlog: Option<BinlogPosition>,
+    pub files: u64,
+    /// Of table files that the newest root or another pin needs, too.
+    pub shared_bytes: u64,
+    /// Of table files that would go with it; of the history also of its log and its other records.
+    pub alone_bytes: u64,
+    /// Unix time in seconds before which nobody drops it; None: anybody may.
+    pub protected_until_s: Option<u64>,
+    /// Why nothing more is known of it; empty when all is well. While there is such a pin, nothing is deleted.
+    pub problem: String,
+}
+
+/// The state that a pin is to hold.
+pub(in crate::protocol) struct Moment {
+    pub(in crate::protocol) image: Image,
+    pub(in crate::protocol) wal_end: u64,
+    pub(in crate::protocol) position: Position,
+    /// Where the log ends within its last chunks; None: it has all of them.
+    pub(in crate::protocol) cut: Option<Cut>,
+}
+
+impl Inspector {
+    /// Makes the snapshot `name` of what is in the bucket now. Returns it; all its files are shared with the newest root.
+    ///
+    /// Errors: `Invalid` for a name that exists, is empty or longer than [`SNAPSHOT_NAME_BYTES_MAX`]; `NotFound` without a database
+    /// or a root; `Unavailable` when the outcome is not known. Then a pin of kind `unfinished` may be left, which holds what the
+    /// snapshot would. Requests: those that read the newest root and its log, two PUTs and a LIST.
+    pub async fn create_snapshot(&self, name: &str, creator: &str) -> Result<SnapshotStatus> {
+        check_name(name)?;
+        self.identity().await?;
+        for _ in 0..TRIES_MAX {
+            let moment = self.moment().await?;
+            if let Some(made) = self.hold(&moment, name, creator).await? {
+                return Ok(made);
+            }
+        }
+        Err(StoreError::Unavailable(format!(
+            "the newest root was superfluous {TRIES_MAX} times before it was held: the requests of this machine take longer than the \
+             time for which the owner keeps what it does not need"
+        )))
+    }
+
+    /// Makes the snapshot `name` of `moment`. None: the collector was faster. Errors: `Invalid` for a name that is taken.
+    pub(in crate::protocol) async fn hold(
+        &self,
+        moment: &Moment,
+        name: &str,
+        creator: &str,
+    ) -> Result<Option<SnapshotStatus>> {
+        let pin = moment.pin(PinKind::Snapshot, name, creator);
+        let key = pin::new_key(&random_nonce()?);
+        self.put_pin(&key, &pin).await?;
+        if !self.is_above_horizon(pin.root).await? {
+            self.bucket().delete(&key).await?;
+            return Ok(None);
+        }
+        if !self.name_pin(name, &key).await? {
+            self.bucket().delete(&key).await?;
+            return Err(StoreError::Invalid(format!("there is a snapshot '{name}' already")));
+        }
+        Ok(Some(status_of(key, &pin, &moment.image, &Shares::with_newest(&moment.image))))
+    }
+
+    /// Gives the snapshot `name` up. What it alone kept is deleted by the owner of the database, as everything that is superfluous.
+    ///
+    /// Errors: `NotFound`; `Invalid` while it is protected. Requests: a GET, three LISTs and two DELETEs.
+    pub async fn drop_snapshot(&self, name: &str) -> Result<()> {
+        let found = self.named(name, "dropping").await?;
+        self.check_unprotected(name).await?;
+        // The other way round, a new snapshot of this name could be taken for finished.
+        self.bucket().delete(&SnapshotName::key(name)).await?;
+        // Rule PROTECT-1.
+        if let Err(error) = self.check_unprotected(name).await {
+            self.name_pin(name, &found.pin).await?;
+            return Err(error);
+        }
+        self.bucket().delete(&found.pin).await?;
+        self.forget_protections(name).await
+    }
+
+    /// Gives the pin `key` up, whatever it holds and whether it is understood.
+    ///
+    /// Errors: `NotFound`; `Invalid` for what is no pin, and for that of a protected snapshot. Requests: a HEAD, a GET, a LIST and a
+    /// DELETE.
+    pub async fn drop_pin(&self, key: &str) -> Result<()> {
+        if !key.starts_with(names::PIN_DIR) {
+            return Err(StoreError::Invalid(format!("{key} is no pin: those begin with {}", names::PIN_DIR)));
+        }
+        self.bucket().head(key).await?;
+        self.check_pin_unprotected(key).await?;
+        self.bucket().delete(key).await
+    }
+
+    /// All pins, the oldest first.
+    ///
+    /// Requests: two LISTs, and those that read the newest root and that of each pin.
+    pub async fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
+        self.identity().await?;
+        let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
+        let mut shares = Shares::default();
+        let newest = self.newest_image().await?.map(|(image, _)| image);
+        if let Some(image) = &newest {
+            shares.add(image);
+        }
+        let history = self.history_status(&listed, newest.as_ref()).await?;
+        for key in history.iter().flat_map(|history| &history.files) {
+            shares.add_key(key);
+        }
+        let mut pinned = Vec::new();
+        for key in listed.pins.into_iter().filter(|key| pin::history_root_of(key).is_none()) {
+            match self.pinned(&key).await {
+                Ok((pin, image)) => {
+                    let is_named = pin.kind == PinKind::Clone || self.is_named(&key, &pin).await?;
+                    shares.add(&image);
+                    pinned.push((key, Ok((pin, image, is_named))));
+                }
+                Err(error @ (StoreError::Corruption(_) | StoreError::NotFound { .. })) => {
+                    pinned.push((key, Err(error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let status = |(key, found): (String, Result<(Pin, Image, bool)>)| match found {
+            Ok((pin, image, true)) => status_of(key, &pin, &image, &shares),
+            Ok((pin, image, false)) => {
+                SnapshotStatus { kind: "unfinished".to_owned(), ..status_of(key, &pin, &image, &shares) }
+            }
+            Err(error) => unknown(key, &error),
+        };
+        let mut statuses: Vec<SnapshotStatus> = pinned.into_iter().map(status).collect();
+        let protections = Protections::read(self.bucket()).await?;
+        for status in statuses.iter_mut().filter(|status| status.kind == SNAPSHOT) {
+            status.protected_until_s = protections.until_s(&status.name);
+        }
+        statuses.extend(history.map(|history| history.status));
+        statuses.sort_by_key(|status| (status.epoch, status.slot, status.created_ms));
+        Ok(statuses)
+    }
+
+    /// Verifies the root that the snapshot `name` holds, as [`Inspector::verify`] does the newest.
+    pub async fn verify_snapshot(
+        &self,
+        name: &str,
+        deep: bool,
+        progress: impl Fn(u64, u64),
+    ) -> Result<VerifyReport> {
+        let (_, pin, image) = self.snapshot_image(name).await?;
+        self.verify_image(&image, Some(pin.wal_end), deep, &progress).await
+    }
+
+    /// The snapshot `name`: its pin, what that says, and its root. Errors: `NotFound`.
+    pub(in crate::protocol) async fn snapshot_image(&self, name: &str) -> Result<(String, Pin, Image)> {
+        let found = self.named(name, "reading").await?;
+        let (pin, image) = self.pinned(&found.pin).await?;
+        Ok((found.pin, pin, image))
+    }
+
+    /// The newest root and those of all pins. Errors: also for a pin that cannot be read.
+    pub(in crate::protocol) async fn all_images(&self) -> Result<Vec<Image>> {
+        let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
+        let mut images: Vec<Image> = self.newest_image().await?.into_iter().map(|(image, _)| image).collect();
+        for key in listed.pins {
+            images.push(self.pinned(&key).await?.1);
+        }
+        Ok(images)
+    }
+
+    /// The pin of the snapshot `name`, which is there. Errors: `NotFound`.
+    pub(in crate::protocol) async fn snapshot_pin(&self, name: &str) -> Result<String> {
+        let pin = self.named(name, "protecting").await?.pin;
+        self.bucket().head(&pin).await.map(|_| pin)
+    }
+
+    async fn named(&self, name: &str, operation: &'static str) -> Result<SnapshotName> {
+        SnapshotName::read(self.bucket(), name).await.map_err(|error| match error {
+            error if error.is_not_found() => {
+                StoreError::NotFound { operation, object: format!("snapshot '{name}'") }
+            }
+            error => error,
+        })
+    }
+
+    /// Gives the pin `pin` its name. False: there is a snapshot of that name. A name whose pin is gone is free: a request for it
+    /// came late.
+    async fn name_pin(&self, name: &str, pin: &str) -> Result<bool> {
+        let (key, record) =
+            (SnapshotName::key(name), SnapshotName { name: name.to_owned(), pin: pin.to_owned() });
+        for _ in 0..TRIES_MAX {
+            let nonce = random_nonce()?;
+            match self.bucket().create_slot(&key, record.encode(&nonce).into(), &nonce).await? {
+                SlotOutcome::Mine => return Ok(true),
+                SlotOutcome::Lost(_) => {}
+            }
+            let other = self.named(name, "reading").await?.pin;
+            match self.bucket().head(&other).await {
+                Ok(_) => return Ok(other == pin),
+                Err(error) if error.is_not_found() => self.bucket().delete(&key).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the snapshot that `pin` was made for has its name.
+    async fn is_named(&self, key: &str, pin: &Pin) -> Result<bool> {
+        match SnapshotName::read(self.bucket(), &pin.name).await {
+            Ok(name) => Ok(name.pin == key),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The objects that the snapshot `name` needs.
+    #[cfg(test)]
+    pub(in crate::protocol) async fn snapshot_keys(
+        &self,
+        name: &str,
+    ) -> Result<std::collections::HashSet<String>> {
+        let keys =
+            crate::protocol::gc::keys_of_pin(self.bucket(), &self.named(name, "reading").await?.pin).await?;
+        Ok(keys.iter().map(|key| key.as_ref().to_owned()).collect())
+    }
+
+    /// The pin `key` and its root.
+    async fn pinned(&self, key: &str) -> Result<(Pin, Image)> {
+        let pin = pin::read(self.bucket(), key).await?;
+        let image = image::load(self.bucket(), pin.root).await?;
+        Ok((pin, image))
+    }
+
+    /// Creates the pin `key`. False: there is another one.
+    pub(in crate::protocol) async fn put_pin(&self, key: &str, pin: &Pin) -> Result<bool> {
+        let nonce = random_nonce()?;
+        let outcome = self.bucket().create_slot(key, pin.encode(&nonce).into(), &nonce).await?;
+        Ok(outcome == SlotOutcome::Mine)
+    }
+
+    /// Rule PIN-1: whether a pin of `root` that is in the bucket now counts.
+    pub(in crate::protocol) async fn is_above_horizon(&self, root: RootId) -> Result<bool> {
+        Ok(pin::horizon(self.bucket()).await? <= Some(root))
+    }
+
+    /// The newest root, and how far the log behind it is in the bucket. An owner may delete what is being read; then it has a newer
+    /// root, and this looks again.
+    ///
+    /// Errors: `NotFound` without a root.
+    pub(in crate::protocol) async fn moment(&self) -> Result<Moment> {
+        let mut tried = None;
+        loop {
+            let Some((newest, _)) = self.newest_id().await? else {
+                let object = format!("a root in {}: nothing was published yet", self.bucket().place());
+                return Err(StoreError::NotFound { operation: "reading", object });
+            };
+            match self.try_moment().await {
+                Err(StoreError::Corruption(_) | StoreError::NotFound { .. }) if tried != Some(newest) => {
+                    tried = Some(newest);
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_moment(&self) -> Result<Moment> {
+        let newest = self.newest_image().await?;
+        let (image, end) = newest.ok_or_else(|| StoreError::Bug("the newest root is gone".to_owned()))?;
+        self.moment_of(image, end).await
+    }
+
+    pub(in crate::protocol) async fn moment_of(&self, image: Image, end: Option<u64>) -> Result<Moment> {
+        let root = &image.root;
+        let mut commits = Tracker::new(root.position.clone().unwrap_or_default());
+        let mut reader = CommitReader::new();
+        let wal_end = image::read_wal(self.bucket(), root, end, |chunk| {
+            if chunk.log >= root.wal_min {
+                for commit in reader.read(chunk.log, &chunk.bytes)? {
+                    commits.note(&NotedCommit::from(&commit));
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        let position = commits.position().clone();
+        Ok(Moment { image, wal_end, position, cut: None })
+    }
+}
+
+impl Moment {
+    pub(in crate::protocol) fn pin(&self, kind: PinKind, name: &str, creator: &str) -> Pin {
+        Pin {
+            kind,
+            name: name.to_owned(),
+            root: self.image.root.id,
+            wal_end: self.wal_end,
+            created_ms: wall_clock_ms(),
+            creator: creator.to_owned(),
+            position: self.position.clone(),
+        }
+    }
+}
+
+/// How many of the newest root and the pins need each table file.
+#[derive(Default)]
+struct Shares {
+    holders: HashMap<Arc<str>, u32>,
+}
+
+impl Shares {
+    /// Of a snapshot that has just been made of the newest root.
+    fn with_newest(image: &Image) -> Self {
+        let mut shares = Self::default();
+        shares.add(image);
+        shares.add(image);
+        shares
+    }
+
+    fn add(&mut self, image: &Image) {
+        image.files.values().for_each(|file| self.add_key(&file.key));
+    }
+
+    fn add_key(&mut self, key: &Arc<str>) {
+        *self.holders.entry(Arc::clone(key)).or_default() += 1;
+    }
+
+    /// Bytes of the table files of `image` that others need, too, and of the others.
+    fn split(&self, image: &Image) -> (u64, u64) {
+        let is_shared = |key| self.holders.get(key).is_some_and(|holders| *holders > 1);
+        image.files.values().fold((0, 0), |(shared, alone), file| match is_shared(&file.key) {
+            true => (shared + file.size, alone),
+            false => (shared, alone + file.size),
+        })
+    }
+}
+
+fn status_of(key: String, pin: &Pin, image: &Image, shares: &Shares) -> SnapshotStatus {
+    let (shared_bytes, alone_bytes) = shares.split(image);
+    SnapshotStatus { files: image.files.len() as u64, shared_bytes, alone_bytes, ..status_of_pin(key, pin) }
+}
+
+/// Without its files.
+pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStatus {
+    let kind = match pin.kind {
+        PinKind::Snapshot => SNAPSHOT,
+        PinKind::Clone if pin::is_copy_key(&key) => "copy",
+        PinKind::Clone => "clone",
+        PinKind::History => HISTORY,
+    };
+    let position = &pin.position;
+    SnapshotStatus {
+        name: pin.name.clone(),
+        kind: kind.to_owned(),
+        pin: key,
+        epoch: pin.root.epoch,
+        slot: pin.root.slot,
+        created_ms: pin.created_ms,
+        creator: pin.creator.clone(),
+        commit_us: (position.time_us != 0).then_some(position.time_us),
+        gtid_position: position.gtid_text(),
+        binlog: position.binlog,
+        files: 0,
+        shared_bytes: 0,
+        alone_bytes: 0,
+        protected_until_s: None,
+        problem: String::new(),
+    }
+}
+
+/// Of a pin that is none of this version's, or whose root cannot be read.
+fn unknown(key: String, error: &StoreError) -> SnapshotStatus {
+    SnapshotStatus {
+        name: String::new(),
+        kind: "unknown".to_owned(),
+        pin: key,
+        epoch: 0,
+        slot: 0,
+        created_ms: 0,
+        creator: String::new(),
+        commit_us: None,
+        gtid_position: String::new(),
+        binlog: None,
+        files: 0,
+        shared_bytes: 0,
+        alone_bytes: 0,
+        protected_until_s: None,
+        problem: error.to_string(),
+    }
+}
+
+pub(in crate::protocol) fn check_name(name: &str) -> Result<()> {
+    match name.len() {
+        1..=SNAPSHOT_NAME_BYTES_MAX => Ok(()),
+        0 => Err(StoreError::Invalid("a snapshot needs a name".to_owned())),
+        bytes => Err(StoreError::Invalid(format!(
+            "the name of a snapshot has at most {SNAPSHOT_NAME_BYTES_MAX} bytes, this one has {bytes}"
+        ))),
+    }
+}

@@ -1,0 +1,159 @@
+//! Which objects below the prefix nobody needs: what `atollctl fsck` says beside a verification.
+//!
+//! A table file in the bucket is either in the newest root's map, or it waits to be published or to be deleted, or it
+//! is an orphan: an upload whose owner died, or a deletion that was forgotten. The three cannot be told apart at one
+//! moment while an owner works, so an object counts as an orphan only if it is older than the grace time and is still
+//! there, and still in no root, at a second look.
+
+use crate::error::Result;
+use crate::machine;
+use crate::protocol::format::image::Image;
+use crate::protocol::format::names;
+use crate::protocol::format::records::{RootId, RootSlot};
+use crate::protocol::format::slots::read_root_slot;
+use crate::protocol::gc::{Needs, Use, held_among};
+use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
+use crate::requests::bucket::ObjectInfo;
+use futures_util::{StreamExt, stream};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// An owner gathers deletions for ten seconds before it writes them down (`gc/`); this is longer.
+const SECOND_LOOK: Duration = Duration::from_secs(25);
+
+/// GETs in flight while reading the roots of an epoch.
+const PARALLEL_GETS: usize = 16;
+
+/// What to look for, and how patiently.
+#[derive(Debug, Clone, Copy)]
+pub struct FsckOptions {
+    /// Read every table file and compare its checksum.
+    pub deep: bool,
+    /// Objects younger than this are never called orphans: their owner may be about to publish them.
+    pub grace: Duration,
+    /// Between the two looks; shorter only in tests.
+    pub second_look: Duration,
+}
+
+impl Default for FsckOptions {
+    fn default() -> Self {
+        Self { deep: false, grace: Duration::from_secs(24 * 3600), second_look: SECOND_LOOK }
+    }
+}
+
+/// What `fsck` found.
+#[derive(Debug, Clone, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct FsckReport {
+    /// Missing and damaged objects are its problems.
+    pub verified: VerifyReport,
+    pub objects: u64,
+    /// Older than the grace time, and nobody needs them: they cost money and nothing else.
+    pub orphaned: Vec<Unneeded>,
+    /// Younger: an owner may publish or delete them.
+    pub pending: Vec<Unneeded>,
+    /// No name of the protocol: put there by somebody else; never deleted.
+    pub foreign: Vec<String>,
+}
+
+/// An object that the newest root does not need.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Unneeded {
+    pub key: String,
+    pub size: u64,
+    pub age_s: u64,
+}
+
+impl Inspector {
+    /// Verifies the newest root, then looks for objects that nobody needs.
+    ///
+    /// Errors: of the bucket; what is wrong with the data stands in the report. Requests: those of
+    /// [`verify`](Self::verify), and a LIST of everything, twice when the first finds something that may be an orphan.
+    pub async fn fsck(&self, options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
+        let mut report = self.find_unneeded(options.grace).await?;
+        if !report.orphaned.is_empty() {
+            tokio::time::sleep(options.second_look).await;
+            let again = self.find_unneeded(options.grace).await?;
+            let before: HashSet<&str> = report.orphaned.iter().map(|object| object.key.as_str()).collect();
+            let (orphaned, pending): (Vec<_>, Vec<_>) =
+                again.orphaned.into_iter().partition(|object| before.contains(object.key.as_str()));
+            report = FsckReport { orphaned, ..again };
+            report.pending.extend(pending);
+        }
+        report.verified = self.verify(options.deep, progress).await?;
+        Ok(report)
+    }
+
+    /// What nobody needs at this moment, by its age. Requests: a LIST of everything, and those that read the newest root and,
+    /// when its file map has parts, a GET per root of its epoch.
+    pub(in crate::protocol) async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
+        let objects = self.objects().await?;
+        // After the listing: what it names was there by then, so an object of the listing that it lacks is unneeded.
+        let image = self.newest_image().await?.map(|(image, _)| image);
+        let live: HashSet<&str> =
+            image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
+        let held = held_among(self.bucket(), &objects).await?;
+        let mut needs = needs_of(image.as_ref());
+        if let Some(image) = &image {
+            self.add_parts_of_kept_roots(&mut needs, image, &objects).await?;
+        }
+        let use_of =
+            |object: &ObjectInfo| needs.use_of(&object.key, Some(object.size), |key| live.contains(key));
+        let mut report = FsckReport { objects: objects.len() as u64, ..FsckReport::default() };
+        let now = machine::time_of_day();
+        for object in &objects {
+            match use_of(object) {
+                Use::Needed => {}
+                Use::Unneeded if held.needs(&object.key) => {}
+                Use::Foreign => report.foreign.push(object.key.clone()),
+                Use::Unneeded => {
+                    let age = now.duration_since(object.last_modified).unwrap_or_default();
+                    let list = if age < grace { &mut report.pending } else { &mut report.orphaned };
+                    list.push(Unneeded { key: object.key.clone(), size: object.size, age_s: age.as_secs() });
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// The parts of file maps that the roots behind the newest name. One that is deleted meanwhile needs none.
+    pub(in crate::protocol) async fn add_parts_of_kept_roots(
+        &self,
+        needs: &mut Needs,
+        newest: &Image,
+        objects: &[ObjectInfo],
+    ) -> Result<()> {
+        if !objects.iter().any(|object| object.key.starts_with(names::MAP_DIR)) {
+            return Ok(());
+        }
+        let mut slots = stream::iter(roots_of(newest.root.id.epoch, objects))
+            .map(|id| read_root_slot(self.bucket(), id))
+            .buffer_unordered(PARALLEL_GETS);
+        while let Some(slot) = slots.next().await {
+            match slot {
+                Ok(RootSlot::Root(root)) => needs.add_parts(root.map_parts(), 0),
+                Ok(_) => {}
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The roots of `epoch` among `objects`.
+fn roots_of(epoch: u64, objects: &[ObjectInfo]) -> Vec<RootId> {
+    let slots = objects.iter().filter_map(|object| names::parse_slot(names::ROOT_DIR, &object.key));
+    slots.filter(|(owner, _)| *owner == epoch).map(|(epoch, slot)| RootId { epoch, slot }).collect()
+}
+
+/// Errs on the side of "needed": a wrong "orphan" may be deleted by hand. What the tuning of its owner keeps behind the
+/// newest root is not known here.
+pub(in crate::protocol) fn needs_of(image: Option<&Image>) -> Needs {
+    let Some(image) = image else { return Needs::nothing() };
+    let mut needs = Needs::of_root(&image.root, 0);
+    needs.is_former_superfluous = true;
+    needs
+}

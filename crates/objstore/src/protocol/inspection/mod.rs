@@ -1,0 +1,16 @@
+//! What people see of a database in a bucket without owning it.
+
+pub(in crate::protocol) mod families;
+pub(in crate::protocol) mod fsck;
+#[cfg(test)]
+pub(in crate::protocol) mod fsck_test;
+pub(in crate::protocol) mod inspect;
+#[cfg(test)]
+pub(in crate::protocol) mod inspect_test;
+pub(in crate::protocol) mod space;
+#[cfg(test)]
+pub(in crate::protocol) mod space_test;
+pub(in crate::protocol) mod table_names;
+pub(in crate::protocol) mod tail;
+#[cfg(test)]
+pub(in crate::protocol) mod tail_test;

@@ -1,0 +1,227 @@
+//! What takes space in the bucket, and for whom: the newest root, the past, both, or nobody. Reads only.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::image::{self, Image};
+use crate::protocol::format::names::ManifestCopy;
+use crate::protocol::format::records::RootId;
+use crate::protocol::gc::{Needs, Use, held_among};
+use crate::protocol::history::pin::{self, Listed};
+use crate::protocol::inspection::families::{Families, FileOwner};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::table_names::{self, TableNames};
+use crate::requests::bucket::ObjectInfo;
+use crate::requests::origin;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Whom an object serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpaceUse {
+    /// The newest root, or the protocol itself.
+    Live,
+    /// The newest root, and also a snapshot, a clone or the history.
+    Shared,
+    /// Only snapshots, clones or the history.
+    History,
+    /// Nobody: it waits for the collector, or is about to be published.
+    Unneeded,
+    /// It has no name of Atoll's.
+    Foreign,
+}
+
+/// What an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// Rows and index entries.
+    Table,
+    /// The log behind the roots.
+    Log,
+    /// RocksDB's lists of files.
+    Manifest,
+    /// Roots and parts of file maps.
+    Root,
+    /// Everything else: claims, pins, hints, tombs.
+    Other,
+}
+
+/// One object.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct SpaceObject {
+    pub key: String,
+    pub bytes: u64,
+    /// Unix time in milliseconds, by the bucket's clock.
+    pub written_ms: u64,
+    pub kind: ObjectKind,
+    pub usage: SpaceUse,
+    /// Of a table file, if a root that names it still tells.
+    pub owner: Option<FileOwner>,
+}
+
+/// What the prefix of a database holds.
+#[derive(Debug, Clone, Default)]
+pub struct Space {
+    /// In the order of their keys.
+    pub objects: Vec<SpaceObject>,
+    /// Files and bytes of table files that the newest root reads from other databases: this one is a clone.
+    pub elsewhere: (u64, u64),
+    /// RocksDB's names of the column families.
+    pub families: BTreeMap<u32, String>,
+    /// What the owner says about names.
+    pub names: TableNames,
+    /// Why nothing is deleted at present; empty when the collector is free.
+    pub held_by: String,
+    /// Why some table files have no owner here; empty when all is well.
+    pub problem: String,
+}
+
+impl Inspector {
+    /// What lies in the bucket, for whom, and of which table.
+    ///
+    /// Errors: `NotFound` without a database; of the bucket. A MANIFEST that cannot be read is told in [`Space::problem`].
+    /// Requests: a LIST of everything, those that read the newest root, its MANIFEST and the root of each pin; for files that only
+    /// pins need, a MANIFEST per MANIFEST that names them.
+    pub async fn space(&self) -> Result<Space> {
+        self.identity().await?;
+        let names = table_names::read(self.bucket()).await?;
+        let objects = self.objects().await?;
+        // After the listing, as in fsck: an object of the listing that it lacks is not needed.
+        let image = self.newest_image().await?.map(|(image, _)| image);
+        let held = held_among(self.bucket(), &objects).await?;
+        let mut needs = image.as_ref().map_or_else(Needs::nothing, |image| Needs::of_root(&image.root, 0));
+        needs.is_former_superfluous = image.is_some();
+        if let Some(image) = &image {
+            self.add_parts_of_kept_roots(&mut needs, image, &objects).await?;
+        }
+        let files = image.iter().flat_map(|image| image.files.values());
+        let live: HashSet<&str> = files.clone().map(|file| file.key.as_ref()).collect();
+        let elsewhere = files
+            .filter(|file| origin::is_foreign(&file.key))
+            .fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.size));
+        let use_of = |object: &ObjectInfo| {
+            let usage = needs.use_of(&object.key, Some(object.size), |key| live.contains(key));
+            match (usage, held.needs(&object.key)) {
+                (Use::Foreign, _) => SpaceUse::Foreign,
+                (Use::Needed, true) => SpaceUse::Shared,
+                (Use::Needed, false) => SpaceUse::Live,
+                (Use::Unneeded, true) => SpaceUse::History,
+                (Use::Unneeded, false) => SpaceUse::Unneeded,
+            }
+        };
+        let mut space = Space {
+            objects: objects.iter().map(|object| described(object, use_of(object))).collect(),
+            elsewhere,
+            names,
+            held_by: held.holds_all().map_or_else(String::new, |(pin, why)| format!("{pin}: {why}")),
+            ..Space::default()
+        };
+        self.find_owners(&mut space, image, &objects).await?;
+        Ok(space)
+    }
+
+    /// Says whose the table files are, first of the newest root, then of pins as long as there are files that no root has named.
+    async fn find_owners(
+        &self,
+        space: &mut Space,
+        newest: Option<Image>,
+        objects: &[ObjectInfo],
+    ) -> Result<()> {
+        let mut owners = Owners::default();
+        if let Some(image) = newest {
+            self.learn(&mut owners, &image, space).await?;
+        }
+        let pinned =
+            |object: &SpaceObject| object.kind == ObjectKind::Table && object.usage == SpaceUse::History;
+        let mut unknown: HashSet<String> =
+            space.objects.iter().filter(|object| pinned(object)).map(|object| object.key.clone()).collect();
+        unknown.retain(|key| !owners.of_key.contains_key(key.as_str()));
+        for key in Listed::among(objects).pins.into_iter().rev() {
+            if unknown.is_empty() {
+                break;
+            }
+            let Some(image) = self.image_of_pin(&key).await? else { continue };
+            if image.files.values().any(|file| unknown.contains(file.key.as_ref())) {
+                self.learn(&mut owners, &image, space).await?;
+                unknown.retain(|key| !owners.of_key.contains_key(key.as_str()));
+            }
+        }
+        for object in &mut space.objects {
+            object.owner = owners.of_key.get(object.key.as_str()).copied();
+        }
+        Ok(())
+    }
+
+    /// The root of the pin `key`; None when it cannot be read, which `snapshot list` reports.
+    async fn image_of_pin(&self, key: &str) -> Result<Option<Image>> {
+        let load = async {
+            let root = match pin::history_root_of(key) {
+                Some(root) => root,
+                None => pin::read(self.bucket(), key).await?.root,
+            };
+            image::load(self.bucket(), root).await
+        };
+        match load.await {
+            Ok(image) => Ok(Some(image)),
+            Err(StoreError::Corruption(_) | StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Learns whose the files of `image` are.
+    async fn learn(&self, owners: &mut Owners, image: &Image, space: &mut Space) -> Result<()> {
+        let manifest = (image.root.id.epoch, image.root.manifest);
+        if owners.read.get(&manifest).is_none_or(|(bytes, _)| *bytes < image.root.manifest_bytes) {
+            let families = match image::read_manifest(self.bucket(), &image.root).await {
+                Ok(bytes) => Families::read(&bytes),
+                Err(error @ (StoreError::Corruption(_) | StoreError::NotFound { .. })) => {
+                    space.problem = error.to_string();
+                    Families { is_whole: true, ..Families::default() }
+                }
+                Err(error) => return Err(error),
+            };
+            if !families.is_whole {
+                let RootId { epoch, slot } = image.root.id;
+                space.problem = format!(
+                    "the MANIFEST of root {epoch}/{slot} has entries that this version does not understand"
+                );
+            }
+            for (number, name) in &families.names {
+                space.families.entry(*number).or_insert_with(|| name.clone());
+            }
+            owners.read.insert(manifest, (image.root.manifest_bytes, families));
+        }
+        let Some((_, families)) = owners.read.get(&manifest) else { return Ok(()) };
+        for (number, file) in &image.files {
+            if let Some(owner) = families.files.get(number) {
+                owners.of_key.insert(Arc::clone(&file.key), *owner);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whose files are, as far as it was learned.
+#[derive(Default)]
+struct Owners {
+    of_key: HashMap<Arc<str>, FileOwner>,
+    /// MANIFESTs by epoch and number, with the bytes that were read. A number of a file means one file within each.
+    read: HashMap<(u64, ManifestCopy), (u64, Families)>,
+}
+
+fn described(object: &ObjectInfo, usage: SpaceUse) -> SpaceObject {
+    let written = object.last_modified.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let dir = object.key.split_once('/').map_or("", |(dir, _)| dir);
+    let kind = match dir {
+        "sst" => ObjectKind::Table,
+        "wal" => ObjectKind::Log,
+        "man" => ObjectKind::Manifest,
+        "root" | "map" => ObjectKind::Root,
+        _ => ObjectKind::Other,
+    };
+    let (key, bytes, written_ms) = (object.key.clone(), object.size, written.as_millis() as u64);
+    SpaceObject { key, bytes, written_ms, kind, usage, owner: None }
+}

@@ -1,0 +1,56 @@
+//! Other keys for an open database, without a restart.
+
+use super::store::Store;
+use crate::error::{Result, StoreError};
+use crate::machine::fill_random;
+use crate::protocol::format::names;
+use crate::protocol::start::identity;
+use crate::requests::bucket::Bucket;
+use crate::requests::client;
+use crate::requests::s3::credentials::{GivenKeys, Keys};
+use std::sync::Arc;
+
+impl Store {
+    /// Tries whether the database can be read and written with `keys`, on a connection of its own. Nothing changes.
+    ///
+    /// Errors: `Invalid` when the configuration gave no keys at the start, or those of another database; `Refused` and others as
+    /// the bucket answers; `Interrupted`. Requests: a GET and those of a probe, six in all.
+    pub fn try_keys(&self, keys: Keys) -> Result<()> {
+        let shared = &self.shared;
+        let connection = self.given_keys()?.connection_with(keys);
+        let bucket = client::connect(&connection, Arc::clone(&shared.bucket.parts.stats))?;
+        shared.files.block_on(try_bucket(bucket, shared.db_uuid.clone()))?
+    }
+
+    /// Signs all requests from now on with `keys`, which [`Store::try_keys`] has found good; also the next attempts of those
+    /// that were refused. No request. Errors: `Invalid` as `try_keys`.
+    pub fn set_keys(&self, keys: Keys) -> Result<()> {
+        self.given_keys().map(|given| given.replace(keys))
+    }
+
+    fn given_keys(&self) -> Result<&GivenKeys> {
+        self.shared.bucket.parts.keys.as_deref().ok_or_else(|| {
+            StoreError::Invalid(format!(
+                "the server was started without atoll_s3_access_key and atoll_s3_secret_key, so the keys of {} come from the \
+                 environment, the profile file or the role, or none are needed. Change them there (a profile file is read \
+                 again when it changes), or set both variables in the configuration and restart",
+                self.shared.bucket.place()
+            ))
+        })
+    }
+}
+
+async fn try_bucket(bucket: Bucket, db_uuid: String) -> Result<()> {
+    match identity::read(&bucket).await? {
+        Some(found) if found.db_uuid == db_uuid => {}
+        _ => {
+            return Err(StoreError::Invalid(format!(
+                "with these keys {} does not show this database",
+                bucket.place()
+            )));
+        }
+    }
+    let mut random = [0; 8];
+    fill_random(&mut random)?;
+    bucket.probe_conditional_put(&names::probe(u64::from_le_bytes(random))).await
+}

@@ -1,0 +1,144 @@
+//! Goal:   a bucket that is older than the directory is refused before anything changes; every other one is not.
+//! Method: copy the bucket at chosen times, go on, put the copy in its place and open with the newer directory.
+
+use crate::config::Durability;
+use crate::protocol::format::names;
+use crate::protocol::format::records::RootId;
+use crate::protocol::format::slots::list_root_slots;
+use crate::protocol::publish::local_map;
+use crate::protocol::start::age::refuse_older_bucket;
+use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
+use crate::protocol::start::home::Home;
+use crate::protocol::start::local;
+use crate::protocol::testing::test_copies::*;
+use crate::protocol::testing::test_db::*;
+use crate::requests::bucket::Bucket;
+use crate::requests::stuck::{Hurt, Verb, stuck_bucket};
+use std::time::{Duration, Instant};
+
+#[test]
+fn an_older_bucket_of_the_same_epoch_is_refused_with_both_ways_out() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    let older = objects_of(&bucket);
+    let root = marker_of(dir.path()).root;
+    for seq in 2..6 {
+        change(&mut db, &mut model, seq);
+    }
+    crash(db);
+    let newer = marker_of(dir.path()).root;
+    assert!(newer.slot >= root.slot + 4);
+    let message = expect_refused(&older, dir.path());
+    for part in [
+        format!("came to root {}/{}", newer.epoch, newer.slot),
+        format!("root {}/{}.", root.epoch, root.slot),
+        "move".to_owned(),
+        "bring back".to_owned(),
+        dir.path().join("cache").display().to_string(),
+    ] {
+        assert!(message.contains(&part), "'{part}' is missing in: {message}");
+    }
+    let db = open_db(&bucket, dir.path());
+    db.check(&model, "with the right bucket");
+    assert_eq!(db.last_seq, 5);
+}
+
+/// The directory has published nothing in its last epoch, but that epoch is not in the bucket.
+#[test]
+fn a_bucket_without_the_directorys_last_claim_is_refused() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    db.store.close(WAIT).unwrap();
+    let older = objects_of(&bucket);
+    open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, quick()).unwrap().kill();
+    assert_eq!(marker_of(dir.path()).root, RootId { epoch: 2, slot: 0 });
+    assert!(expect_refused(&older, dir.path()).contains("ends at epoch 1 and root 1/"));
+}
+
+#[test]
+fn a_bucket_that_lost_its_roots_is_refused() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    let older = objects_of(&bucket);
+    for seq in 1..4 {
+        change(&mut db, &mut model, seq);
+    }
+    crash(db);
+    let mut older: Objects = older
+        .into_iter()
+        .filter(|(key, _)| names::parse_slot(names::ROOT_DIR, key).is_none_or(|(_, slot)| slot == 0))
+        .collect();
+    assert!(expect_refused(&older, dir.path()).contains("and no root"));
+    older.retain(|key, _| !key.starts_with(names::EPOCH_DIR));
+    assert!(expect_refused(&older, dir.path()).contains("epoch 0"));
+}
+
+/// One missing root may be a crash between the directory's record of it and the bucket's. Then its files are there.
+#[test]
+fn a_bucket_one_root_behind_is_accepted_only_with_the_files_of_that_root() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    change(&mut db, &mut model, 2);
+    crash(db);
+    let root = marker_of(dir.path()).root;
+    let mut objects = objects_of(&bucket);
+    // As if the process had died just before it created the root.
+    objects.remove(&names::root(root.epoch, root.slot)).expect("the newest root");
+    let files =
+        local_map::read_files(&dir.path().join("db"), &marker_of(dir.path()).db_uuid).unwrap().unwrap();
+    let mut without_file = objects.clone();
+    without_file.remove(files.values().next().unwrap().key.as_ref()).expect("a table file");
+    expect_refused(&without_file, dir.path());
+    let db = open_db(&bucket_of(&objects), dir.path());
+    db.check(&model, "after a crash in front of a root");
+    assert_eq!(db.last_seq, 2);
+}
+
+/// Who moves the directory away gets the bucket's state.
+#[test]
+fn without_the_directory_an_older_bucket_is_restored() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    change(&mut db, &mut model, 1);
+    let older = objects_of(&bucket);
+    for seq in 2..5 {
+        change(&mut db, &mut model, seq);
+    }
+    lose(db, dir.path());
+    let db = open_db(&bucket_of(&older), dir.path());
+    db.check(&model, "the earlier state");
+    assert_eq!(db.last_seq, 1);
+}
+
+#[test]
+fn a_bucket_counts_as_older_only_when_a_second_look_says_so() {
+    let (bucket, store) = stuck_bucket(1000, Duration::from_secs(2));
+    let (dir, mut model) = (scratch(), Model::default());
+    let mut db = open_db(&bucket, dir.path());
+    (1..=3).for_each(|seq| change(&mut db, &mut model, seq));
+    crash(db);
+    let marker = local::read_marker(&dir.path().join("db")).unwrap().unwrap();
+    let epoch = block(take_epoch(&bucket, "next:1", &Home::default())).unwrap().number;
+    store.forget();
+    store.hurt(Verb::Get, "root/", 0, 1, Hurt::Hangs);
+    let looking = {
+        let (bucket, config) = (bucket.clone(), config(dir.path(), "owner:1", Durability::Sync));
+        std::thread::spawn(move || block(refuse_older_bucket(&bucket, &config, &marker)))
+    };
+    let began = Instant::now();
+    while store.seen(Verb::Get, "root/") == 0 {
+        assert!(began.elapsed() < WAIT, "it does not look at the roots");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The look has seen no record of the new epoch, and of the former one its fence is all that is left.
+    block(close_and_claim(&bucket, epoch, "next:1", StopAfter::Nothing)).unwrap();
+    let mut slots = block(list_root_slots(&bucket, 1)).unwrap();
+    slots.pop();
+    for slot in slots {
+        block(bucket.delete(&names::root(1, slot))).unwrap();
+    }
+    looking.join().unwrap().unwrap();
+}

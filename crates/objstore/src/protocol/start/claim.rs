@@ -1,0 +1,276 @@
+//! Claiming the database: take a new epoch, then close every former one for ever.
+//!
+//! ```text
+//! 1  E = newest epoch + 1; create epoch/E              lost: again with the next one
+//! 2  for e = E-1 downward: put a FENCE behind the last record of root/e/
+//! 3    stop at the first e that has a record: its last root is the base
+//! 4  put a FENCE behind the contiguous chunks of wal/<base epoch>/
+//! 5  create root/E/0 with base and end of the WAL      lost: a newer claimer fenced us; give up
+//! ```
+//!
+//! CLAIM-1: after step 2 no former owner can publish; after step 4 none can acknowledge a synchronous commit.
+//! CLAIM-2: the end of a closed epoch stands in `root/E/0`, so nothing that lands in it later has a reader.
+//! CLAIM-3: an epoch whose only record is its claim adds nothing to its base: no commit is ever reported as covered by
+//!          the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
+//! CLAIM-4: a living owner deletes its old roots. A fence that lands late may find such an empty slot, in front of the
+//!          newest root, where it closes nothing. So the claimer lists the slots again when its fence stands, and goes
+//!          on behind what it sees there.
+//! No step looks at a clock. Dying after any step leaves a state the next claimer handles.
+
+use crate::error::{Result, StoreError};
+use crate::machine;
+use crate::protocol::format::codec::Nonce;
+use crate::protocol::format::names;
+use crate::protocol::format::records::{
+    ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Root, RootId, RootSlot, WalSlot,
+};
+use crate::protocol::format::slots::{
+    decode_root_slot, decode_wal_slot, fenced_error, last_record, list_root_slots, read_last_slot,
+    read_record,
+};
+use crate::protocol::start::home::Home;
+use crate::protocol::start::local::random_nonce;
+use crate::requests::bucket::{Bucket, SlotOutcome};
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// Rounds of a race for the next epoch before giving up: every round somebody else wins.
+const ROUNDS_MAX: u32 = 64;
+
+/// An epoch that this process has claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnEpoch {
+    pub(crate) number: u64,
+    /// Of `epoch/<number>`: a claim of the same number in another copy of the bucket has another one.
+    pub(crate) nonce: Nonce,
+}
+
+/// Where a test lets a claimer die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum StopAfter {
+    #[default]
+    Nothing,
+    #[cfg(test)]
+    Epoch,
+    #[cfg(test)]
+    RootFence,
+    #[cfg(test)]
+    WalFence,
+}
+
+/// All five steps for `server`.
+#[cfg(test)]
+pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Result<ClaimRoot> {
+    let epoch = take_epoch(bucket, server, &Home::default()).await?;
+    close_and_claim(bucket, epoch.number, server, stop).await
+}
+
+/// Steps 2 to 5 for `server`, which took `epoch`. May be repeated after an error, by the process that took the epoch.
+///
+/// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
+/// Requests: one PUT for the claim, per open former epoch two LISTs, a GET and a PUT in root/, and for the base a LIST and a
+/// PUT in wal/.
+pub(crate) async fn close_and_claim(
+    bucket: &Bucket,
+    epoch: u64,
+    server: &str,
+    stop: StopAfter,
+) -> Result<ClaimRoot> {
+    stopped(stop, 1)?;
+    let (base, wal_end) = close_former(bucket, epoch, server, stop).await?;
+    let claim = ClaimRoot { epoch, base, wal_end };
+    let nonce = random_nonce()?;
+    let key = names::root(epoch, 0);
+    match bucket.create_slot(&key, claim.encode(&nonce).into(), &nonce).await? {
+        SlotOutcome::Mine => Ok(claim),
+        SlotOutcome::Lost(bytes) => match decode_root_slot(&key, &bytes, RootId { epoch, slot: 0 })? {
+            RootSlot::Fence(fence) => Err(fenced_error(epoch, &fence)),
+            // A former try of this process, whose answer was lost.
+            RootSlot::Claim(found) if found == claim => Ok(claim),
+            _ => Err(StoreError::Bug(format!("{key} was written by somebody else in our own epoch"))),
+        },
+    }
+}
+
+/// The newest claimed epoch; 0 when there is none.
+pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
+    let objects = bucket.list(names::EPOCH_DIR, None).await?;
+    Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
+}
+
+/// The error to return for `error`, which an open has met after it had listed the claims up to `epoch`. When an object is absent
+/// and a newer epoch has been claimed, the newer owner may have deleted the object: this returns `Unavailable`, and the caller
+/// opens again, which lists the claims anew and waits for that owner as the first try did. Every other error is returned
+/// unchanged.
+///
+/// Requests: one LIST of the claims when an object is absent.
+pub(crate) async fn unless_overtaken(bucket: &Bucket, epoch: u64, error: StoreError) -> StoreError {
+    if !error.is_not_found() {
+        return error;
+    }
+    match newest_epoch(bucket).await {
+        Ok(newest) if newest > epoch => StoreError::Unavailable(format!(
+            "another server took the database over, in epoch {newest}, while this one was still reading the state before, and has \
+             deleted what it does not need any more ({error}). This server looks again. Stop it if the other one is to go on"
+        )),
+        _ => error,
+    }
+}
+
+/// Step 1: creates `epoch/<E>` for `server` at `home`, one above the newest.
+///
+/// Errors: `Unavailable` when others win 64 times in a row.
+/// Requests: LIST epoch/ and one PUT, per round of the race.
+pub(crate) async fn take_epoch(bucket: &Bucket, server: &str, home: &Home) -> Result<OwnEpoch> {
+    for _ in 0..ROUNDS_MAX {
+        let epoch = newest_epoch(bucket).await? + 1;
+        let claimed_ms = wall_clock_ms();
+        let claim = EpochClaim { epoch, server_id: server.to_owned(), claimed_ms, home: home.clone() };
+        let nonce = random_nonce()?;
+        let outcome = bucket.create_slot(&names::epoch(epoch), claim.encode(&nonce).into(), &nonce).await?;
+        if outcome == SlotOutcome::Mine {
+            return Ok(OwnEpoch { number: epoch, nonce });
+        }
+    }
+    Err(StoreError::Unavailable(format!(
+        "{ROUNDS_MAX} other servers claimed the database while this one tried to: stop them, then start again"
+    )))
+}
+
+/// Steps 2 to 4. Returns the base and the end of its WAL.
+async fn close_former(
+    bucket: &Bucket,
+    epoch: u64,
+    server: &str,
+    stop: StopAfter,
+) -> Result<(Option<RootId>, u64)> {
+    let fence = Fence { by_epoch: epoch, by_server: server.to_owned() };
+    for former in (1..epoch).rev() {
+        let listed = list_root_slots(bucket, former).await?.last().copied();
+        let last = fence_roots(bucket, former, listed, &fence).await?;
+        stopped(stop, 2)?;
+        match last {
+            None => {}
+            Some(RootSlot::Claim(claim)) => return Ok((claim.base, claim.wal_end)),
+            Some(RootSlot::Root(root)) => {
+                let wal_end = fence_wal(bucket, &root, &fence).await?;
+                stopped(stop, 3)?;
+                return Ok((Some(root.id), wal_end));
+            }
+            Some(RootSlot::Fence(_)) => {
+                return Err(StoreError::Bug("a fence was taken for a record".to_owned()));
+            }
+        }
+    }
+    Ok((None, 0))
+}
+
+/// Closes `root/<epoch>/` and returns its last record, if it has one.
+///
+/// `listed`: the last slot of a listing. The owner may have published since, and deleted old roots (CLAIM-4).
+async fn fence_roots(
+    bucket: &Bucket,
+    epoch: u64,
+    mut listed: Option<u64>,
+    fence: &Fence,
+) -> Result<Option<RootSlot>> {
+    loop {
+        let (next, last) = match read_last_slot(bucket, epoch, listed).await? {
+            None => (0, None),
+            Some((_, RootSlot::Fence(_))) => return last_record(bucket, epoch).await,
+            Some((slot, record)) => (slot + 1, Some(record)),
+        };
+        let (fenced, last) = put_root_fence(bucket, epoch, next, last, fence).await?;
+        listed = list_root_slots(bucket, epoch).await?.last().copied();
+        if listed <= Some(fenced) {
+            return Ok(last);
+        }
+    }
+}
+
+/// Puts a fence into slot `next` of `root/<epoch>/`, or behind the records that it meets there. Returns the slot of the fence
+/// and the record in front of it; `last` when it met none.
+async fn put_root_fence(
+    bucket: &Bucket,
+    epoch: u64,
+    mut next: u64,
+    mut last: Option<RootSlot>,
+    fence: &Fence,
+) -> Result<(u64, Option<RootSlot>)> {
+    loop {
+        let nonce = random_nonce()?;
+        let key = names::root(epoch, next);
+        let SlotOutcome::Lost(bytes) = bucket.create_slot(&key, fence.encode(&nonce).into(), &nonce).await?
+        else {
+            return Ok((next, last));
+        };
+        match decode_root_slot(&key, &bytes, RootId { epoch, slot: next })? {
+            RootSlot::Fence(_) => return Ok((next, last)),
+            record => last = Some(record),
+        }
+        next += 1;
+    }
+}
+
+/// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.
+async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
+    let epoch = root.id.epoch;
+    // Chunks below the first that is read by itself may still be there in great number: their deletion lags behind.
+    let first = root.wal_loose_first();
+    let before = first.checked_sub(1).map(|chunk| names::wal_chunk(epoch, chunk));
+    let objects = bucket.list(&names::wal_dir(epoch), before.as_deref()).await?;
+    let sizes: BTreeMap<u64, u64> =
+        objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
+    let mut next = first;
+    // A chunk of exactly a fence's size may be one: only reading tells.
+    while let Some(size) = sizes.get(&next) {
+        if *size == FENCE_BYTES && is_wal_fence(bucket, epoch, next).await? {
+            return Ok(next);
+        }
+        next += 1;
+    }
+    loop {
+        let nonce = random_nonce()?;
+        let key = names::wal_chunk(epoch, next);
+        let SlotOutcome::Lost(bytes) = bucket.create_slot(&key, fence.encode(&nonce).into(), &nonce).await?
+        else {
+            return Ok(next);
+        };
+        if let WalSlot::Fence(_) = decode_wal_slot(&key, &bytes, epoch, next)? {
+            return Ok(next);
+        }
+        next += 1;
+    }
+}
+
+async fn is_wal_fence(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<bool> {
+    let key = names::wal_chunk(epoch, chunk);
+    let slot = read_record(bucket, &key, |bytes| decode_wal_slot(&key, bytes, epoch, chunk)).await?;
+    Ok(matches!(slot, WalSlot::Fence(_)))
+}
+
+/// Milliseconds since 1970, for people.
+pub(crate) fn wall_clock_ms() -> u64 {
+    let age = machine::time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    age.map_or(0, |age| age.as_millis() as u64)
+}
+
+#[cfg(not(test))]
+fn stopped(_: StopAfter, _: u32) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+fn stopped(stop: StopAfter, step: u32) -> Result<()> {
+    let at = match stop {
+        StopAfter::Nothing => return Ok(()),
+        StopAfter::Epoch => 1,
+        StopAfter::RootFence => 2,
+        StopAfter::WalFence => 3,
+    };
+    if at == step { Err(StoreError::Interrupted("the test stopped the claimer".to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+#[path = "late_fence_test.rs"]
+mod late_fence_test;

@@ -1,0 +1,24 @@
+//! Where an owner of the database runs: the part of a claim by which a copied directory knows that it is one.
+
+use crate::protocol::format::codec::{FormatError, FrameReader};
+
+/// Where an owner runs: what a copy of its directory or of its machine does not share, see `alive.rs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Home {
+    /// The id of the machine's boot; empty when the machine does not tell.
+    pub(crate) boot: String,
+    /// Device and inode of the lock file that the owner holds.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Home {
+    /// Whether both are surely one lock file of one running machine.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        !self.boot.is_empty() && self == other
+    }
+
+    pub(crate) fn read(frame: &mut FrameReader<'_>) -> Result<Self, FormatError> {
+        Ok(Self { boot: frame.string()?, device: frame.u64()?, inode: frame.u64()? })
+    }
+}

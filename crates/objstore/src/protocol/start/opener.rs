@@ -1,0 +1,218 @@
+//! What one process remembers from one try to open a database to the next: whom it waits for, and the epoch it took.
+//!
+//! OPEN-1: nothing in the bucket changes before the politeness of this file is satisfied.
+//! OPEN-2: a try that failed after it had taken an epoch leaves that epoch to the next try. So a server that tries
+//!         again for hours adds no claims. Only this process may go on with it: a former one could have written files
+//!         in it.
+
+use crate::config::StoreConfig;
+use crate::error::{Result, StoreError};
+use crate::log::{Level, LogFn};
+use crate::protocol::start::alive::Sight;
+use crate::protocol::start::claim::{self, OwnEpoch, newest_epoch};
+use crate::protocol::start::home::Home;
+use crate::protocol::start::open::{self, Options};
+use crate::protocol::store::Store;
+use crate::requests::bucket::Bucket;
+use crate::requests::client;
+use crate::requests::s3::region::with_region_blocking;
+use crate::stats::Stats;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Opens one database, in as many tries as that takes. Clones share their memory.
+#[derive(Debug, Clone, Default)]
+pub struct Opener {
+    memory: Arc<Mutex<Memory>>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// An owner that may live as the last try saw it, and since when it looks like this.
+    watched: Option<(Sight, Instant)>,
+    /// How much of the patience is left after the last try; zero when it did not end for that reason.
+    left: Duration,
+    /// The epoch that a failed try has taken.
+    epoch: Option<OwnEpoch>,
+}
+
+/// What politeness is about: who asks, and for how long it would wait.
+pub(crate) struct Newcomer<'a> {
+    pub(crate) place: &'a str,
+    /// The epoch of the local directory; 0 without one.
+    pub(crate) own_epoch: u64,
+    pub(crate) patience: Duration,
+}
+
+impl Opener {
+    /// Tries to open the database of `config`, which must be the same in every try.
+    ///
+    /// Errors: as `atoll_store_open` in objstore.h says. `Unavailable` while [`Opener::waits`] is not zero: another
+    /// owner may live, call again. `ReadOnly`: it does.
+    pub fn open(&self, config: &StoreConfig, log: LogFn) -> Result<Arc<Store>> {
+        let config = &with_region_blocking(config);
+        let bucket = client::connect(config, Arc::new(Stats::default()))?;
+        open::open(config, bucket, log, Options { opener: self.clone(), ..Options::default() })
+    }
+
+    /// How long the owner that the last try has seen must go on showing no sign of life; zero when that is not what
+    /// the try waited for. No request.
+    pub fn waits(&self) -> Duration {
+        self.memory.lock().left
+    }
+
+    /// A try begins. Returns what the former one saw, for [`Opener::be_polite`].
+    ///
+    /// A try that does not come so far leaves no sight, and the patience begins anew: while the bucket does not answer,
+    /// its owner cannot show that it lives either.
+    pub(crate) fn begin(&self) -> Option<(Sight, Instant)> {
+        let mut memory = self.memory.lock();
+        memory.left = Duration::ZERO;
+        memory.watched.take()
+    }
+
+    /// The politeness of a try that sees `sight`: refused while the owner may live, and when it does.
+    ///
+    /// `former`: what [`Opener::begin`] returned.
+    /// Errors: `Unavailable` until the same sight was seen for the whole patience; `ReadOnly` names the owner.
+    pub(crate) fn be_polite(
+        &self,
+        former: Option<(Sight, Instant)>,
+        sight: Option<Sight>,
+        by: &Newcomer<'_>,
+        log: &LogFn,
+    ) -> Result<()> {
+        let Some(now) = sight else { return Ok(()) };
+        let since = match former {
+            Some((before, _)) if before != now => return Err(StoreError::ReadOnly(in_use(&now, by))),
+            Some((_, since)) => since,
+            None => Instant::now(),
+        };
+        let mut memory = self.memory.lock();
+        memory.watched = Some((now.clone(), since));
+        let left = by.patience.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            let message = format!(
+                "{} of the database in {} has shown no sign of life for {} s: this server takes over",
+                now.owner(),
+                by.place,
+                by.patience.as_secs()
+            );
+            log(Level::Warning, &message);
+            return Ok(());
+        }
+        memory.left = left;
+        Err(StoreError::Unavailable(may_be_in_use(&now, by, left)))
+    }
+
+    /// The epoch that a former try of this process has taken, if it is still the newest one.
+    ///
+    /// Requests: one LIST of the claims when there was such a try.
+    pub(crate) async fn epoch_of_former_try(&self, bucket: &Bucket) -> Result<Option<OwnEpoch>> {
+        let taken = self.memory.lock().epoch;
+        match taken {
+            Some(epoch) if newest_epoch(bucket).await? == epoch.number => Ok(Some(epoch)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes a new epoch, and remembers it until [`Opener::opened`].
+    ///
+    /// Requests: as [`claim::take_epoch`].
+    pub(crate) async fn take_epoch(&self, bucket: &Bucket, server: &str, home: &Home) -> Result<OwnEpoch> {
+        let epoch = claim::take_epoch(bucket, server, home).await?;
+        self.memory.lock().epoch = Some(epoch);
+        Ok(epoch)
+    }
+
+    /// The try has succeeded so far that files may be written in its epoch: no other try may go on with it.
+    pub(crate) fn opened(&self) {
+        *self.memory.lock() = Memory::default();
+    }
+}
+
+fn may_be_in_use(sight: &Sight, by: &Newcomer<'_>, left: Duration) -> String {
+    format!(
+        "the database in {} may be in use: {} has not said good-bye. This server waits until that one has shown no sign \
+         of life for {} s, {} s more, and changes nothing before. If it surely does not run any more, start with \
+         atoll_take_over=ON to go on at once",
+        by.place,
+        sight.owner(),
+        by.patience.as_secs(),
+        left.as_secs()
+    )
+}
+
+fn in_use(sight: &Sight, by: &Newcomer<'_>) -> String {
+    let copy = if by.own_epoch == sight.newest_epoch {
+        ". The local directory is a copy of the one that server uses; use another atoll_url for a copy that shall \
+         live beside it"
+    } else {
+        ""
+    };
+    format!(
+        "the database in {} is in use by {}{copy}. Stop that server first, or start this one with \
+         atoll_take_over=ON to fence it off",
+        by.place,
+        sight.owner()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::silent;
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    fn sight(newest_epoch: u64) -> Option<Sight> {
+        Some(Sight { newest_epoch, server_id: "s:1".to_owned(), hint: None })
+    }
+
+    fn polite(opener: &Opener, sight: Option<Sight>, patience: Duration) -> Result<()> {
+        let by = Newcomer { place: "bucket", own_epoch: 4, patience };
+        opener.be_polite(opener.begin(), sight, &by, &silent())
+    }
+
+    #[test]
+    fn whoever_shows_no_change_for_the_whole_patience_is_succeeded() {
+        let opener = Opener::default();
+        let began = Instant::now();
+        while let Err(error) = polite(&opener, sight(3), PATIENCE) {
+            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+            assert!(!opener.waits().is_zero() && opener.waits() <= PATIENCE);
+            std::thread::sleep(PATIENCE / 10);
+        }
+        assert!(began.elapsed() >= PATIENCE, "{:?}", began.elapsed());
+        assert!(opener.waits().is_zero());
+        // The claim that follows may fail: the next try need not wait again.
+        assert!(polite(&opener, sight(3), PATIENCE).is_ok());
+    }
+
+    #[test]
+    fn any_change_is_a_sign_of_life_and_good_bye_ends_the_wait() {
+        let opener = Opener::default();
+        let long = Duration::from_secs(3600);
+        assert!(matches!(polite(&opener, sight(3), long), Err(StoreError::Unavailable(_))));
+        let Err(StoreError::ReadOnly(message)) = polite(&opener, sight(4), long) else {
+            panic!("not refused")
+        };
+        assert!(message.contains("atoll_take_over=ON") && message.contains("is a copy"), "{message}");
+        assert!(opener.waits().is_zero());
+        assert!(matches!(polite(&opener, sight(4), long), Err(StoreError::Unavailable(_))));
+        assert!(polite(&opener, None, long).is_ok());
+        assert!(opener.waits().is_zero());
+    }
+
+    #[test]
+    fn the_patience_begins_anew_after_a_try_that_did_not_reach_the_bucket() {
+        let opener = Opener::default();
+        assert!(polite(&opener, sight(3), PATIENCE).is_err());
+        std::thread::sleep(PATIENCE);
+        opener.begin();
+        assert!(opener.waits().is_zero(), "that try waits for the bucket, not for an owner");
+        assert!(matches!(polite(&opener, sight(3), PATIENCE), Err(StoreError::Unavailable(_))));
+    }
+}

@@ -1,0 +1,123 @@
+//! Building the local directory from the bucket alone.
+//!
+//! Everything is written into `<local_dir>.restoring`, made durable, and renamed at the end, so that a crash leaves
+//! either no local directory or a complete one.
+//!
+//! RESTORE-1: the result is the state of one root plus a prefix of the WAL behind it: whole transactions only.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::image::{self, Image};
+use crate::protocol::format::records::{Marker, RootId, WalChunk};
+use crate::protocol::publish::local_map::write_files;
+use crate::protocol::publish::map_record::{LocalFiles, MapEntry};
+use crate::protocol::start::claim::OwnEpoch;
+use crate::protocol::start::local::{
+    manifest_path, move_into_place, sibling, sync_directory, wal_path, write_durably, write_marker,
+};
+use crate::protocol::wal::replay::ReplayEnd;
+use crate::requests::bucket::Bucket;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What a restore brought back, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Restored {
+    pub(crate) files: usize,
+    pub(crate) wal_chunks: u64,
+    pub(crate) wal_bytes: u64,
+    /// See [`ReplayEnd::last_start`].
+    pub(crate) last_start: Option<u64>,
+}
+
+/// Rebuilds `dir` from root `image` and its WAL up to chunk `wal_end`, as a directory of `epoch`.
+///
+/// Table files stay in the bucket; the caller installs the map.
+/// Requests: a LIST and a GET per MANIFEST chunk, a GET per WAL chunk.
+pub(crate) async fn restore(
+    bucket: &Bucket,
+    image: &Image,
+    wal_end: Option<u64>,
+    dir: &Path,
+    marker: &Marker,
+) -> Result<Restored> {
+    let building = sibling(dir, "restoring");
+    if building.exists() {
+        fs::remove_dir_all(&building).map_err(|e| StoreError::from_io("removing", &building, &e))?;
+    }
+    fs::create_dir_all(&building).map_err(|e| StoreError::from_io("creating", &building, &e))?;
+    let manifest = image::read_manifest(bucket, &image.root).await?;
+    write_durably(&manifest_path(&building, image.root.manifest.number), &manifest)?;
+    let current = format!("MANIFEST-{:06}\n", image.root.manifest.number);
+    write_durably(&building.join("CURRENT"), current.as_bytes())?;
+    let mut logs = LogWriter::new(building.clone(), image.root.wal_min);
+    let first = image.root.wal_first_chunk;
+    let end = image::read_wal(bucket, &image.root, wal_end, |chunk| logs.append(chunk)).await?;
+    let last_start = logs.end.last_start();
+    let wal_bytes = logs.finish()?;
+    let files = image.files.iter().map(|(number, file)| MapEntry::new(*number, file)).collect();
+    write_files(&building, &LocalFiles { db_uuid: marker.db_uuid.clone(), files, in_parts: None })?;
+    write_marker(&building, marker)?;
+    sync_directory(&building)?;
+    move_into_place(&building, dir)?;
+    Ok(Restored { files: image.files.len(), wal_chunks: end - first, wal_bytes, last_start })
+}
+
+/// Puts chunks back into WAL files.
+struct LogWriter {
+    dir: PathBuf,
+    /// WALs below this one are not needed by the root.
+    wal_min: u64,
+    open: BTreeMap<u64, (File, u64)>,
+    end: ReplayEnd,
+}
+
+impl LogWriter {
+    fn new(dir: PathBuf, wal_min: u64) -> Self {
+        Self { dir, wal_min, open: BTreeMap::new(), end: ReplayEnd::default() }
+    }
+
+    fn append(&mut self, chunk: &WalChunk) -> Result<()> {
+        if chunk.log < self.wal_min {
+            return Ok(());
+        }
+        let path = wal_path(&self.dir, chunk.log);
+        let (file, length) = match self.open.entry(chunk.log) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(absent) => {
+                let file = File::create(&path).map_err(|e| StoreError::from_io("creating", &path, &e))?;
+                absent.insert((file, 0))
+            }
+        };
+        if *length != chunk.offset {
+            return Err(StoreError::Corruption(format!(
+                "WAL chunk {} of epoch {} holds WAL {} from byte {}, but only {length} bytes came before it",
+                chunk.chunk, chunk.epoch, chunk.log, chunk.offset
+            )));
+        }
+        file.write_all(&chunk.bytes).map_err(|e| StoreError::from_io("writing", &path, &e))?;
+        *length += chunk.bytes.len() as u64;
+        self.end.read(chunk.log, &chunk.bytes);
+        Ok(())
+    }
+
+    /// Makes all files durable; returns the bytes written.
+    fn finish(self) -> Result<u64> {
+        let mut total = 0;
+        for (number, (file, length)) in self.open {
+            file.sync_all().map_err(|e| StoreError::from_io("syncing", &wal_path(&self.dir, number), &e))?;
+            total += length;
+        }
+        Ok(total)
+    }
+}
+
+/// The marker of a directory that is about to be owned by `epoch` and has published nothing in it.
+pub(crate) fn fresh_marker(db_uuid: &str, epoch: OwnEpoch) -> Marker {
+    let OwnEpoch { number, nonce } = epoch;
+    let root = RootId { epoch: number, slot: 0 };
+    let db_uuid = db_uuid.to_owned();
+    Marker { db_uuid, epoch: number, root, claim_nonce: Some(nonce), root_nonce: None }
+}

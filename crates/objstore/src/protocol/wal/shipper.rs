@@ -1,0 +1,219 @@
+//! Ships the WAL: cuts durable bytes into chunks and keeps a few PUTs in flight.
+//!
+//! One task per database. With durability `local` it ships only what somebody waits for: the closed WALs of a publish,
+//! or everything at close.
+//!
+//! SHIP-1: chunks are cut in stream order by this task alone; PUTs may arrive in any order, `WalTable::shipped` is
+//!         their contiguous prefix.
+//! SHIP-2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
+
+use crate::config::Durability;
+use crate::crc::crc32c;
+use crate::error::{Result, StoreError};
+use crate::protocol::format::codec::Nonce;
+use crate::protocol::format::names;
+use crate::protocol::format::records::{WalChunk, WalSlot};
+use crate::protocol::format::slots::{decode_wal_slot, settle};
+use crate::protocol::shared::{Shared, Tuning};
+use crate::protocol::start::local::{random_nonce, read_wal_range, wal_path};
+use crate::protocol::wal::wal_table::{Cut, Placed};
+use crate::requests::bucket::SlotOutcome;
+use crate::requests::upload::blocking;
+use crate::stats::add;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A wait after an error that is not the bucket's (a local read that failed).
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// A chunk on its way.
+struct Chunk {
+    number: u64,
+    key: String,
+    bytes: Bytes,
+    nonce: Nonce,
+}
+
+/// Runs until the database is closed or fenced.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut in_flight = FuturesUnordered::new();
+    let mut last_cut = Instant::now();
+    while !shared.is_ending() {
+        while in_flight.len() < in_flight_max(&shared) && is_due(&shared, last_cut) {
+            match cut_next(&shared).await {
+                Ok(Some(chunk)) => in_flight.push(send(&shared, chunk)),
+                Ok(None) => {
+                    last_cut = Instant::now();
+                    break;
+                }
+                Err(error) => {
+                    shared.report("reading the WAL to ship it", &error);
+                    tokio::time::sleep(RETRY_DELAY).await;
+                    break;
+                }
+            }
+        }
+        tokio::select! {
+            biased;
+            Some(number) = in_flight.next(), if !in_flight.is_empty() => arrived(&shared, number),
+            () = shared.wake_shipper.notified() => {}
+            () = tokio::time::sleep(interval(&shared)) => {}
+        }
+    }
+}
+
+/// How many chunks may be on their way: one when merging is behind, because then more commits gather in each, and their
+/// number grows slower than it is merged.
+fn in_flight_max(shared: &Shared) -> usize {
+    let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
+    let is_behind = shared.state.lock().wal.runs.objects() > merge.objects_max + *chunks_in_flight;
+    if is_behind { 1 } else { *chunks_in_flight }
+}
+
+/// The time between two chunks that nobody waits for: with `async` a part of the lag that was promised, because every chunk
+/// is a request that somebody pays for.
+fn interval(shared: &Shared) -> Duration {
+    let Tuning { ship_interval, ships_per_lag, .. } = shared.tuning;
+    match shared.path.durability() {
+        Durability::Async => (shared.path.lag_max() / ships_per_lag.max(1)).max(ship_interval),
+        Durability::Local | Durability::Sync => ship_interval,
+    }
+}
+
+/// Whether to cut now: somebody waits, much has gathered, or the interval is over.
+fn is_due(shared: &Shared, last_cut: Instant) -> bool {
+    let mut state = shared.lock();
+    state.wal.mark(Instant::now());
+    let is_wanted = state.ship_wanted > state.wal.shipped();
+    let is_time =
+        state.wal.uncut_bytes() > shared.tuning.ship_bytes || last_cut.elapsed() >= interval(shared);
+    state.current.is_some() && (is_wanted || (is_time && state.is_open_for(shared.tuning.settle_after_open)))
+}
+
+/// Cuts the next chunk; None when nothing may be shipped now.
+async fn cut_next(shared: &Arc<Shared>) -> Result<Option<Chunk>> {
+    loop {
+        let Some(cut) = next_cut(shared) else { return Ok(None) };
+        let Some(file) = file_of(shared, &cut)? else { continue };
+        let (wanted, path) = (cut.clone(), wal_path(&shared.local_dir, cut.log));
+        let bytes = blocking(move || read_cut(&file, &wanted, &path)).await?;
+        let placed = shared.lock().wal.place(&cut);
+        if let Some(placed) = placed {
+            return encode(shared, &cut, placed, bytes).map(Some);
+        }
+    }
+}
+
+fn next_cut(shared: &Shared) -> Option<Cut> {
+    let mut state = shared.lock();
+    let wanted = state.ship_wanted;
+    let until = match shared.path.durability() {
+        Durability::Local => wanted,
+        Durability::Async | Durability::Sync => u64::MAX,
+    };
+    let cut = state.wal.next_cut(until, wanted, shared.tuning.chunk_bytes_max);
+    if cut.is_none() {
+        // Skips may have moved the prefix without any chunk.
+        shared.cover(&mut state);
+        shared.shipped.notify_waiters();
+    }
+    cut
+}
+
+/// The open WAL; None when its file is gone, which is then noted.
+fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
+    if let Some(file) = &cut.file {
+        return Ok(Some(file.clone()));
+    }
+    let opened = shared.open_wal(cut.log);
+    let opened =
+        opened.map_err(|e| StoreError::from_io("opening", &wal_path(&shared.local_dir, cut.log), &e))?;
+    let mut state = shared.lock();
+    match &opened {
+        Some(file) => state.wal.set_file(cut.log, file),
+        None => {
+            if let Some(position) = state.wal.vanished(cut.log) {
+                shared.note_ddl(&mut state, position);
+            }
+        }
+    }
+    Ok(opened)
+}
+
+/// The bytes of a cut. Zeros that RocksDB has cut off the end of a former process's WAL are read as zeros, which it skips.
+///
+/// Errors: `Corruption` when bytes are gone that held records: they must not reach the bucket as zeros under a valid
+/// checksum. Until RocksDB has flushed them and deletes the WAL, nothing behind them is shipped.
+fn read_cut(file: &File, cut: &Cut, path: &Path) -> Result<Vec<u8>> {
+    let read = || {
+        if cut.needs_sync {
+            file.sync_data()?;
+        }
+        read_wal_range(file, cut.offset, cut.length as usize)
+    };
+    let mut bytes = read().map_err(|e| StoreError::from_io("reading", path, &e))?;
+    let end = cut.offset + bytes.len() as u64;
+    let needed = cut.solid_bytes.min(cut.offset + cut.length);
+    if end < needed {
+        return Err(StoreError::Corruption(format!(
+            "{} ends before byte {needed}, although the server wrote {} bytes: somebody else cut it, or the disk lost its end. \
+             What it held is in memory and durable after the next flush; if this message stays, restart the server",
+            path.display(),
+            cut.solid_bytes
+        )));
+    }
+    bytes.resize(cut.length as usize, 0);
+    Ok(bytes)
+}
+
+fn encode(shared: &Shared, cut: &Cut, placed: Placed, bytes: Vec<u8>) -> Result<Chunk> {
+    let nonce = random_nonce()?;
+    let record = WalChunk {
+        epoch: shared.epoch,
+        chunk: placed.chunk,
+        log: cut.log,
+        offset: cut.offset,
+        ddl_seq: placed.ddl_seq,
+        previous_crc32c: placed.previous_crc32c,
+        bytes,
+    };
+    let bytes = Bytes::from(record.encode(&nonce));
+    shared.lock().wal.set_last_crc32c(crc32c(&bytes));
+    Ok(Chunk { number: placed.chunk, key: names::wal_chunk(shared.epoch, placed.chunk), bytes, nonce })
+}
+
+/// Sends one chunk until its outcome is known; None when the process was fenced instead.
+async fn send(shared: &Arc<Shared>, chunk: Chunk) -> Option<u64> {
+    let report = |error: &StoreError| shared.report("shipping the WAL", error);
+    loop {
+        match settle(&shared.slots(), &chunk.key, &chunk.bytes, &chunk.nonce, report).await {
+            Ok(SlotOutcome::Mine) => return Some(chunk.number),
+            Ok(SlotOutcome::Lost(bytes)) => {
+                match decode_wal_slot(&chunk.key, &bytes, shared.epoch, chunk.number) {
+                    Ok(WalSlot::Fence(fence)) => shared.fenced_by(&fence),
+                    _ => shared.slot_taken(&chunk.key),
+                }
+                return None;
+            }
+            Err(error) => report(&error),
+        }
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+fn arrived(shared: &Shared, number: Option<u64>) {
+    let Some(number) = number else { return };
+    add(&shared.bucket.stats().wal_chunks_shipped, 1);
+    let mut state = shared.lock();
+    state.wal.arrived(number);
+    shared.cover(&mut state);
+    drop(state);
+    shared.shipped.notify_waiters();
+    shared.wake_merger.notify_one();
+}

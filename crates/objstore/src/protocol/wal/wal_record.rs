@@ -1,0 +1,70 @@
+//! Merged WAL chunks: their record, and how a root lists them (byte tables FMT-W6 and FMT-W11 of
+//! docs/internals/formats-bucket.md).
+
+use crate::protocol::format::codec::{FormatError, FrameWriter, Nonce};
+use crate::protocol::format::records::{KIND_MERGED_CHUNKS, open};
+use bytes::Bytes;
+
+/// One merged object, `wal/<E>/<first>-<end>`: the chunks from `first` on, `end` not included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WalRun {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    /// Size of the object.
+    pub(crate) bytes: u64,
+}
+
+/// `wal/<E>/<first>-<end>`: chunk objects back to back, as they stood in their slots. It counts only through a root that
+/// names it; the chunks themselves are deleted behind that root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MergedChunks {
+    pub(crate) epoch: u64,
+    pub(crate) first: u64,
+    /// One per chunk; their number gives the end.
+    pub(crate) chunks: Vec<Bytes>,
+}
+
+impl MergedChunks {
+    /// The object of the chunk objects `chunks`, of which the first has number `first`. Each is given back as soon as it is
+    /// in the object, so that both together take hardly more memory than one of them.
+    pub(crate) fn encode(epoch: u64, first: u64, chunks: Vec<Bytes>, nonce: &Nonce) -> Vec<u8> {
+        let body_bytes = chunks.iter().map(|chunk| chunk.len() + 4).sum::<usize>() + 24;
+        let mut frame = FrameWriter::new(KIND_MERGED_CHUNKS, nonce, body_bytes);
+        frame.u64(epoch).u64(first).u32(chunks.len() as u32);
+        for chunk in chunks {
+            frame.bytes(&chunk);
+        }
+        frame.finish()
+    }
+
+    /// The chunks are parts of `bytes`, not copies; each has a frame of its own that is not looked into here.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, FormatError> {
+        let mut frame = open(bytes, KIND_MERGED_CHUNKS, "merged WAL chunks")?;
+        let (epoch, first) = (frame.u64()?, frame.u64()?);
+        let mut chunks = Vec::new();
+        for _ in 0..frame.count(4)? {
+            chunks.push(bytes.slice_ref(frame.bytes()?));
+        }
+        frame.finish().map(|()| Self { epoch, first, chunks })
+    }
+}
+
+/// The value of a root's field that lists `runs`.
+pub(crate) fn write_runs(runs: &[WalRun]) -> Vec<u8> {
+    runs.iter().flat_map(|run| [run.first, run.end, run.bytes]).flat_map(u64::to_le_bytes).collect()
+}
+
+/// Runs are stored in ascending order and do not overlap. None: they are not, or bytes are missing.
+pub(crate) fn read_runs(bytes: &[u8]) -> Option<Vec<WalRun>> {
+    let mut runs: Vec<WalRun> = Vec::new();
+    for entry in bytes.chunks(24) {
+        let mut words = entry.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes).ok());
+        let run = WalRun { first: words.next()??, end: words.next()??, bytes: words.next()?? };
+        let before = runs.last().map_or(0, |last| last.end);
+        if run.first < before || run.end <= run.first {
+            return None;
+        }
+        runs.push(run);
+    }
+    Some(runs)
+}

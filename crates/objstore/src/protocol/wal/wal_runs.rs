@@ -1,0 +1,200 @@
+//! Which chunks are to be merged into bigger objects, so that a restore reads few. Pure state, no I/O.
+//!
+//! A *run* is a merged object; the chunks behind the last run are *loose*.
+//!
+//! RUN-1: runs are in ascending order and do not overlap; a new one holds whole runs and chunks that follow each other.
+//! RUN-2: a new run is planned only when a published root names all others: an object is superfluous when a root names
+//!        a run in its place, never before.
+//! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose; of runs, at most `runs_max` stay
+//!        while any two neighbours fit into one object. Large chunks stay loose until runs and chunks together are
+//!        more than `objects_max`. So a restore reads at most `objects_max` objects, or, of a very long WAL, two for
+//!        each `run_bytes_max` and `merge_chunks`; besides what arrives while a merge is on its way.
+//!
+//! Chunks are large during a load, and then a flush makes them superfluous soon: merging each 24 of them wrote the WAL
+//! of a load to the bucket a second time.
+//!
+//! Runs are merged late, when there are too many, and then those neighbours whose object is the most times as big as the
+//! biggest of them: a byte whose run grows eightfold each time is written again a few times at most (tests in
+//! wal_runs_test.rs), and one whose WAL is flushed soon not at all. To take the smallest runs instead would let one run
+//! grow by a little each time.
+
+use crate::protocol::wal::wal_record::WalRun;
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+/// At most so many runs become one at a time.
+const WINDOW_MAX: usize = 8;
+/// What a chunk object has besides its bytes, rounded up.
+const CHUNK_OVERHEAD_BYTES: u64 = 128;
+
+/// When to merge.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MergeLimits {
+    /// So many loose chunks become a run, if together they have at most `small_bytes_max`.
+    pub(crate) merge_chunks: usize,
+    pub(crate) small_bytes_max: u64,
+    /// With more runs and loose chunks than these, large chunks become a run as well, of at most `chunks_bytes_max`,
+    /// which the merger holds in memory.
+    pub(crate) objects_max: usize,
+    pub(crate) chunks_bytes_max: u64,
+    /// With more runs than these, some of them become one.
+    pub(crate) runs_max: usize,
+    /// The size of a merged object.
+    pub(crate) run_bytes_max: u64,
+}
+
+impl MergeLimits {
+    /// Of a server.
+    pub(crate) const SERVER: Self = Self {
+        merge_chunks: 24,
+        small_bytes_max: 4 << 20,
+        objects_max: 72,
+        chunks_bytes_max: 32 << 20,
+        runs_max: 40,
+        run_bytes_max: 64 << 20,
+    };
+}
+
+/// One object that goes into a merged one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Run(WalRun),
+    Chunk(u64),
+}
+
+/// The chunks `first..end` are to become one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Merge {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// The runs and the loose chunks of this epoch.
+#[derive(Debug, Default)]
+pub(crate) struct RunTable {
+    runs: Vec<WalRun>,
+    /// Something in `runs` is in no root yet.
+    is_unnamed: bool,
+    /// The object of the last merge that was begun.
+    begun: Option<WalRun>,
+    loose_first: u64,
+    /// Bytes of each loose chunk from `loose_first` on.
+    loose: VecDeque<u64>,
+}
+
+impl RunTable {
+    /// The next chunk has been cut, with `bytes` of the WAL.
+    pub(crate) fn chunk_cut(&mut self, bytes: u64) {
+        self.loose.push_back(bytes + CHUNK_OVERHEAD_BYTES);
+    }
+
+    /// What to merge next; chunks from `arrived_end` on may not be in the bucket.
+    pub(crate) fn plan(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
+        if self.is_unnamed {
+            return None;
+        }
+        self.plan_runs(limits).or_else(|| self.plan_chunks(limits, arrived_end))
+    }
+
+    fn plan_chunks(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
+        let arrived = arrived_end.saturating_sub(self.loose_first) as usize;
+        if arrived < limits.merge_chunks {
+            return None;
+        }
+        let are_small = self.loose.iter().take(limits.merge_chunks).sum::<u64>() <= limits.small_bytes_max;
+        if !are_small && self.objects() <= limits.objects_max {
+            return None;
+        }
+        let mut bytes = 0;
+        let fits = |size: &&u64| {
+            bytes += **size;
+            bytes <= limits.chunks_bytes_max
+        };
+        let count = self.loose.iter().take(arrived).take_while(fits).count() as u64;
+        let (first, end) = (self.loose_first, self.loose_first + count);
+        (count > 1).then(|| Merge { first, end, sources: (first..end).map(Source::Chunk).collect() })
+    }
+
+    /// The neighbours whose object grows most, and of those the smallest.
+    fn plan_runs(&self, limits: &MergeLimits) -> Option<Merge> {
+        if self.runs.len() <= limits.runs_max {
+            return None;
+        }
+        let windows = (0..self.runs.len()).flat_map(|from| self.windows_from(from, limits.run_bytes_max));
+        let window = windows.max_by_key(|window| (growth(window), Reverse(bytes_of(window))))?;
+        let (first, end) = (window.first()?.first, window.last()?.end);
+        Some(Merge { first, end, sources: window.iter().copied().map(Source::Run).collect() })
+    }
+
+    /// Two or more neighbours from `from` on that fit into one object.
+    fn windows_from(&self, from: usize, bytes_max: u64) -> impl Iterator<Item = &[WalRun]> {
+        let follow = |pair: &[WalRun]| pair[0].end == pair[1].first;
+        let longest = 1 + self.runs[from..].windows(2).take_while(|pair| follow(pair)).count();
+        (2..=longest.min(WINDOW_MAX))
+            .map(move |count| &self.runs[from..from + count])
+            .take_while(move |window| bytes_of(window) <= bytes_max)
+    }
+
+    /// The object of `merge` is about to be written.
+    pub(crate) fn begin(&mut self, merge: &Merge) {
+        self.begun = Some(WalRun { first: merge.first, end: merge.end, bytes: 0 });
+    }
+
+    /// Merged objects that are in the bucket, or may be in a moment, and that a root may name.
+    pub(crate) fn on_their_way(&self) -> impl Iterator<Item = WalRun> {
+        self.runs.iter().copied().chain(self.begun)
+    }
+
+    /// The merged object is in the bucket, with `bytes`; it takes the place of what went into it.
+    pub(crate) fn merged(&mut self, merge: &Merge, bytes: u64) {
+        let run = WalRun { first: merge.first, end: merge.end, bytes };
+        self.runs.retain(|old| old.first < run.first || old.first >= run.end);
+        let at = self.runs.partition_point(|old| old.first < run.first);
+        self.runs.insert(at, run);
+        self.is_unnamed = true;
+        self.forget_loose_below(run.end);
+    }
+
+    /// The runs that the next root names.
+    pub(crate) fn runs(&self) -> &[WalRun] {
+        &self.runs
+    }
+
+    /// Whether the next root will name a run that the newest does not.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.is_unnamed
+    }
+
+    /// A root that names `runs` has been published, and needs no chunk below `first_needed`.
+    ///
+    /// A run that was merged while its chunks became superfluous is named once all the same, so that whoever deletes
+    /// objects learns of it.
+    pub(crate) fn root_published(&mut self, runs: &[WalRun], first_needed: u64) {
+        self.is_unnamed = self.runs.iter().any(|run| !runs.contains(run));
+        self.runs.retain(|run| run.end > first_needed || !runs.contains(run));
+        self.forget_loose_below(first_needed);
+    }
+
+    fn forget_loose_below(&mut self, chunk: u64) {
+        while self.loose_first < chunk {
+            self.loose.pop_front();
+            self.loose_first += 1;
+        }
+    }
+
+    /// Objects that hold the WAL: runs, and chunks that are objects of their own.
+    pub(crate) fn objects(&self) -> usize {
+        self.runs.len() + self.loose.len()
+    }
+}
+
+fn bytes_of(runs: &[WalRun]) -> u64 {
+    runs.iter().map(|run| run.bytes).sum()
+}
+
+/// How many times as big as the biggest of `runs` all of them are, in hundredths.
+fn growth(runs: &[WalRun]) -> u64 {
+    let biggest = runs.iter().map(|run| run.bytes).max().unwrap_or(0);
+    100 * bytes_of(runs) / biggest.max(1)
+}

@@ -1,0 +1,482 @@
+//! Requests to the bucket: the only file that sends them, but for listings (listing.rs).
+//!
+//! Keys are relative to the prefix of one database. Every attempt is counted in [`Stats`], bounded by
+//! [`RetryPolicy::request_timeout`], and repeated with back-off when that can help. All requests are
+//! idempotent except the create-only PUT, whose unclear outcomes [`Bucket::create_slot`] resolves.
+//!
+//! BUCKET-1  A slot's bytes never change over retries, and contain a nonce: reading it back tells who won.
+//! BUCKET-2  `AlreadyExists` is never taken as proof that somebody else won (a 409 or a lost reply look the same).
+//! BUCKET-3  A 404 that means "no such bucket" is never reported as an absent object (failure.rs).
+
+use crate::error::{Result, StoreError};
+pub use crate::machine::fill_random;
+use crate::requests::failure::{Class, Failure};
+use crate::requests::origin::{self, Source};
+use crate::requests::retry::RetryPolicy;
+use crate::requests::s3::credentials::GivenKeys;
+use crate::requests::s3::direct::Direct;
+use crate::requests::unfinished::{ListUploads, UnfinishedUpload};
+use crate::stats::{Stats, add};
+use bytes::Bytes;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path as ObjectPath;
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use parking_lot::Mutex;
+use std::future::Future;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime};
+
+/// What a GET of unknown size may be: the biggest objects read whole are MANIFEST and WAL chunks.
+const WHOLE_BYTES: u64 = 8 << 20;
+/// How a create-only PUT ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlotOutcome {
+    /// The slot holds our bytes.
+    Mine,
+    /// The slot holds these bytes of somebody else, and always will.
+    Lost(Bytes),
+}
+
+/// One object of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Relative to the prefix of the database.
+    pub key: String,
+    /// In bytes.
+    pub size: u64,
+    /// By the bucket's clock.
+    pub last_modified: SystemTime,
+}
+
+/// What a [`Bucket`] is made of; tests put a failing store here.
+#[allow(missing_docs)]
+#[derive(Clone)]
+pub struct Parts {
+    pub store: Arc<dyn ObjectStore>,
+    /// For large objects; None = every object is one PUT.
+    pub multipart: Option<Arc<dyn MultipartStore>>,
+    /// For requests that the two above do not make; None where nothing speaks S3.
+    pub(crate) direct: Option<Arc<Direct>>,
+    /// Lists unfinished uploads; None = they are not looked for.
+    pub(crate) uploads: Option<Arc<dyn ListUploads>>,
+    /// The configured keys; None where they come from elsewhere or none are needed.
+    pub(crate) keys: Option<Arc<GivenKeys>>,
+    pub prefix: String,
+    /// The root directory of a `file://` bucket.
+    pub directory: Option<PathBuf>,
+    /// For messages: "bucket b at http://...".
+    pub place: String,
+    pub stats: Arc<Stats>,
+    pub policy: RetryPolicy,
+}
+
+impl Parts {
+    /// Over a store in this process: no multipart, the prefix "db", and short waits between attempts.
+    pub(crate) fn in_process(store: Arc<dyn ObjectStore>, place: &str) -> Self {
+        Self {
+            store,
+            multipart: None,
+            direct: None,
+            uploads: None,
+            keys: None,
+            prefix: "db".to_owned(),
+            directory: None,
+            place: place.to_owned(),
+            stats: Arc::default(),
+            policy: RetryPolicy { delay_min: Duration::from_millis(1), ..RetryPolicy::default() },
+        }
+    }
+}
+
+/// A bucket, seen through the prefix of one database. Cloning is cheap.
+#[derive(Clone)]
+pub struct Bucket {
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) policy: RetryPolicy,
+    /// What the first attempt at a slot may take; None: as every other request.
+    pub(crate) slot_timeout: Option<Duration>,
+    pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
+}
+
+impl std::fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bucket({}, prefix '{}')", self.parts.place, self.parts.prefix)
+    }
+}
+
+/// Why one attempt failed, before it is known whether it was the last.
+pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
+
+impl Bucket {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Self {
+        let policy = parts.policy.clone();
+        Self { parts: Arc::new(parts), policy, slot_timeout: None, given_up: Arc::default() }
+    }
+
+    /// A bucket in memory, for tests.
+    pub fn in_memory() -> Self {
+        let store = Arc::new(object_store::memory::InMemory::new());
+        Self::new(Parts { multipart: Some(Arc::clone(&store) as _), ..Parts::in_process(store, "memory") })
+    }
+
+    /// The same bucket with other bounds for its requests.
+    pub fn with_policy(&self, policy: RetryPolicy) -> Self {
+        Self { policy, ..self.clone() }
+    }
+
+    /// The same bucket for slots that commits wait for: the first attempt at a slot may take `timeout` (and a second per
+    /// MiB), each further one twice as long, up to the bound of all requests. So one request that never answers costs
+    /// little, and a slow line is still given its time.
+    pub fn with_slot_timeout(&self, timeout: Duration) -> Self {
+        Self { slot_timeout: Some(timeout), ..self.clone() }
+    }
+
+    /// The bounds of this handle's requests.
+    pub fn policy(&self) -> &RetryPolicy {
+        &self.policy
+    }
+
+    /// The counters this bucket adds to.
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.parts.stats
+    }
+
+    /// Bucket and endpoint, for messages.
+    pub fn place(&self) -> &str {
+        &self.parts.place
+    }
+
+    /// Whether the bucket is a directory of this machine.
+    pub fn is_directory(&self) -> bool {
+        self.parts.directory.is_some()
+    }
+
+    /// The local path of `key` in a `file://` bucket, also of a foreign one; None for any other bucket.
+    pub fn local_path(&self, key: &str) -> Option<PathBuf> {
+        self.parts.directory.as_ref().map(|root| root.join(key))
+    }
+
+    /// Reads a whole object, uncached.
+    ///
+    /// Errors: `NotFound`; `Unavailable` after the last attempt.
+    /// Requests: one GET per attempt.
+    pub async fn get(&self, key: &str) -> Result<Bytes> {
+        self.get_about(key, WHOLE_BYTES).await
+    }
+
+    /// As `get`, for an object of about `bytes`: the time allowed depends on it.
+    async fn get_about(&self, key: &str, bytes: u64) -> Result<Bytes> {
+        let source = self.source(key)?;
+        self.repeat("reading", key, &self.parts.stats.requests_get, bytes, || self.get_once(&source, None))
+            .await
+    }
+
+    /// Reads `range` of an object; fewer bytes than asked is an error.
+    ///
+    /// Errors: as `get`; `Corruption` when the object is shorter than the range.
+    pub async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let source = self.source(key)?;
+        let length = range.end.saturating_sub(range.start);
+        let bytes = self
+            .repeat("reading", key, &self.parts.stats.requests_get, length, || {
+                self.get_once(&source, Some(range.clone()))
+            })
+            .await?;
+        if bytes.len() as u64 != length {
+            return Err(StoreError::Corruption(format!(
+                "reading {key} in {}: bytes {}..{} were asked for and {} came: the object is truncated",
+                self.parts.place,
+                range.start,
+                range.end,
+                bytes.len()
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads several ranges of one object in parallel, in the order given.
+    ///
+    /// Requests: one GET per range; merge neighbours before calling.
+    pub async fn get_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        futures_util::future::try_join_all(ranges.iter().map(|r| self.get_range(key, r.clone()))).await
+    }
+
+    /// Writes an object that may be overwritten. Only for `hint/`: all other names are written once.
+    pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        if !key.starts_with("hint/") {
+            return Err(StoreError::Bug(format!("plain PUT of {key}: only hints may be overwritten")));
+        }
+        self.put_unconditional(key, bytes, PutOptions::default()).await
+    }
+
+    /// Size and time of an object.
+    ///
+    /// Requests: one HEAD per attempt. A failed HEAD is never "absent".
+    pub async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let (store, path) = self.source(key)?;
+        let meta = self
+            .repeat("looking at", key, &self.parts.stats.requests_head, 0, || async {
+                store.head(&path).await.map_err(|e| Failure::new(&e))
+            })
+            .await?;
+        let last_modified = meta.last_modified.into();
+        Ok(ObjectInfo { key: key.to_owned(), size: meta.size, last_modified })
+    }
+
+    /// Deletes an object; an absent one is fine.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        let path = self.path(key)?;
+        let outcome = self
+            .repeat("deleting", key, &self.parts.stats.requests_delete, 0, || async {
+                self.parts.store.delete(&path).await.map_err(|e| Failure::new(&e))
+            })
+            .await;
+        match outcome {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Creates `key` with `bytes` unless it exists, and finds out who owns it afterwards.
+    ///
+    /// Requires: `bytes` contain `nonce`, and are the same in every call for this slot.
+    /// Errors: `Unavailable` leaves the outcome unknown: call again with the same bytes, never with others.
+    /// Requests: one PUT; after an unclear answer one GET, after a lost race two.
+    pub async fn create_slot(&self, key: &str, bytes: Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
+        if !contains(&bytes, nonce) {
+            return Err(StoreError::Bug(format!("the bytes for {key} do not contain their nonce")));
+        }
+        let path = self.path(key)?;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let bounded = self.for_slot(attempt);
+            let failure = match bounded.create_once(&path, &bytes).await {
+                Ok(()) => return Ok(SlotOutcome::Mine),
+                Err(failure) => failure,
+            };
+            if !matches!(failure.class, Class::Exists | Class::Transient) {
+                return Err(self.give_up(failure, "creating", key, attempt));
+            }
+            match bounded.read_slot(key, &bytes, nonce).await {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) => {} // Not there: our PUT was not applied (yet). The same bytes again.
+                Err(error) if !self.policy.allows_another(attempt) => return Err(error),
+                Err(_) => {}
+            }
+            if !self.policy.allows_another(attempt) {
+                return Err(self.give_up(failure, "creating", key, attempt));
+            }
+            self.pause(attempt).await;
+        }
+    }
+
+    /// Proves that the bucket honours create-only PUTs: the second one must not replace the first.
+    ///
+    /// `key` must be new. Errors: `ReadOnly` when the bucket overwrites or does not implement them.
+    pub async fn probe_conditional_put(&self, key: &str) -> Result<()> {
+        let mut first = [0u8; 16];
+        let mut second = [0u8; 16];
+        fill_random(&mut first)?;
+        fill_random(&mut second)?;
+        let refused = |what: &str| {
+            StoreError::ReadOnly(format!(
+                "{} {what}: without working create-only writes (If-None-Match: *) two servers could overwrite \
+                 each other, so this server will not write there. Use a provider that supports them",
+                self.parts.place
+            ))
+        };
+        let mine = self.create_slot(key, Bytes::copy_from_slice(&first), &first).await?;
+        let again = self.create_slot(key, Bytes::copy_from_slice(&second), &second).await;
+        let listed = self.list(key.rsplit_once('/').map_or("", |(folder, _)| folder), None).await;
+        let cleaned = self.delete(key).await;
+        if mine != SlotOutcome::Mine {
+            return Err(StoreError::Bug(format!("the probe {key} existed already")));
+        }
+        match again? {
+            SlotOutcome::Lost(bytes) if bytes == first[..] => {}
+            _ => return Err(refused("replaced an object that a create-only write must not replace")),
+        }
+        if !listed?.iter().any(|o| o.key == key) {
+            return Err(refused("does not list an object that was just written"));
+        }
+        cleaned
+    }
+
+    /// Runs `call`, which moves about `bytes`, until it succeeds, cannot succeed, or the policy ends it.
+    pub(crate) async fn repeat<T, F, Fut>(
+        &self,
+        operation: &'static str,
+        key: &str,
+        counter: &AtomicU64,
+        bytes: u64,
+        call: F,
+    ) -> Result<T>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Attempt<T>>,
+    {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            add(counter, 1);
+            let failure = match self.in_time(bytes, call()).await {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            if failure.class != Class::Transient || !self.policy.allows_another(attempt) {
+                return Err(self.give_up(failure, operation, key, attempt));
+            }
+            self.pause(attempt).await;
+        }
+    }
+
+    /// An overwriting PUT; also for objects whose name nobody else can have.
+    pub(crate) async fn put_unconditional(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<()> {
+        let path = self.path(key)?;
+        let size = bytes.len() as u64;
+        self.repeat("writing", key, &self.parts.stats.requests_put, size, || async {
+            let put = self.parts.store.put_opts(&path, bytes.clone().into(), options.clone());
+            put.await.map(|_| ()).map_err(|e| Failure::new(&e))
+        })
+        .await?;
+        add(&self.parts.stats.bytes_uploaded, size);
+        Ok(())
+    }
+
+    /// The path in the bucket of the own object `key`. Errors: `Bug` for a foreign one, which may only be read.
+    pub(crate) fn path(&self, key: &str) -> Result<ObjectPath> {
+        if origin::is_foreign(key) {
+            return Err(StoreError::Bug(format!("{key} belongs to another database and may only be read")));
+        }
+        let full = match (self.parts.prefix.as_str(), key) {
+            ("", key) => key.to_owned(),
+            (prefix, "") => prefix.to_owned(),
+            (prefix, key) => format!("{prefix}/{key}"),
+        };
+        parse_path(&full)
+    }
+
+    /// The error of a request that is not tried again.
+    pub(crate) fn give_up(
+        &self,
+        failure: Failure,
+        operation: &'static str,
+        key: &str,
+        attempts: u32,
+    ) -> StoreError {
+        let error = failure.into_error(operation, key, &self.parts.place, attempts);
+        if !error.is_not_found() {
+            add(&self.parts.stats.request_errors, 1);
+            self.parts.stats.set_last_error(&error.to_string());
+        }
+        error
+    }
+
+    async fn get_once(&self, (store, path): &Source, range: Option<Range<u64>>) -> Attempt<Bytes> {
+        let options = GetOptions::new().with_range(range);
+        let answer = store.get_opts(path, options).await.map_err(|e| Failure::new(&e))?;
+        let bytes = answer.bytes().await.map_err(|e| Failure::new(&e))?;
+        add(&self.parts.stats.bytes_downloaded, bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    /// This bucket with the bounds of attempt `attempt` at a slot, counted from 1. With a timeout of its own a read is tried
+    /// once only: the loop around it repeats both.
+    fn for_slot(&self, attempt: u32) -> Self {
+        let Some(first) = self.slot_timeout else { return self.clone() };
+        let doubled = first.saturating_mul(1 << (attempt - 1).min(16));
+        let request_timeout = doubled.min(self.policy.request_timeout);
+        self.with_policy(RetryPolicy { request_timeout, attempts_max: 1, ..self.policy.clone() })
+    }
+
+    async fn create_once(&self, path: &ObjectPath, bytes: &Bytes) -> Attempt<()> {
+        add(&self.parts.stats.requests_put, 1);
+        let put = async {
+            let options = PutOptions::from(PutMode::Create);
+            let put = self.parts.store.put_opts(path, bytes.clone().into(), options);
+            put.await.map(|_| ()).map_err(|e| Failure::new(&e))
+        };
+        self.in_time(bytes.len() as u64, put).await?;
+        add(&self.parts.stats.bytes_uploaded, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Who owns the slot; None while it is absent. Foreign bytes are believed when two reads agree, so that
+    /// one reply damaged on the way cannot fence the rightful owner.
+    async fn read_slot(&self, key: &str, mine: &Bytes, nonce: &[u8; 16]) -> Result<Option<SlotOutcome>> {
+        let mut seen: Option<Bytes> = None;
+        for _ in 0..4 {
+            let body = match self.get_about(key, mine.len() as u64).await {
+                Ok(body) if body == *mine => return Ok(Some(SlotOutcome::Mine)),
+                Ok(body) => body,
+                Err(error) if error.is_not_found() => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            if seen.as_ref() == Some(&body) && !contains(&body, nonce) {
+                return Ok(Some(SlotOutcome::Lost(body)));
+            }
+            seen = Some(body);
+        }
+        Err(StoreError::Corruption(format!(
+            "reading {key} in {} gives other bytes than were written there, or each time others: the bucket or \
+             the network damages data",
+            self.parts.place
+        )))
+    }
+
+    pub(crate) async fn in_time<T>(
+        &self,
+        bytes: u64,
+        attempt: impl Future<Output = Attempt<T>>,
+    ) -> Attempt<T> {
+        let bound = self.policy.timeout_for(bytes);
+        let Ok(outcome) = tokio::time::timeout(bound, attempt).await else {
+            return Err(Failure::timeout(bound));
+        };
+        if outcome.as_ref().is_err_and(Failure::is_throttled) {
+            add(&self.parts.stats.requests_throttled, 1);
+        }
+        outcome
+    }
+
+    pub(crate) async fn pause(&self, attempt: u32) {
+        add(&self.parts.stats.request_retries, 1);
+        tokio::time::sleep(self.policy.delay(attempt)).await;
+    }
+
+    pub(crate) fn info(&self, meta: &ObjectMeta) -> Result<ObjectInfo> {
+        let full = meta.location.as_ref();
+        let key = match self.parts.prefix.as_str() {
+            "" => Some(full),
+            prefix => full.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')),
+        };
+        let key = key.ok_or_else(|| {
+            StoreError::Bug(format!("listing returned {full} outside of the prefix {}", self.parts.prefix))
+        })?;
+        Ok(ObjectInfo { key: key.to_owned(), size: meta.size, last_modified: meta.last_modified.into() })
+    }
+}
+
+/// Fails early when a path must stay below a directory. Used for keys that come from records.
+pub fn is_plain_key(key: &str) -> bool {
+    !key.is_empty()
+        && !key.starts_with('/')
+        && Path::new(key).components().all(|c| matches!(c, std::path::Component::Normal(_)))
+}
+
+pub(crate) fn parse_path(full: &str) -> Result<ObjectPath> {
+    ObjectPath::parse(full).map_err(|e| StoreError::Bug(format!("object name '{full}': {e}")))
+}
+
+fn contains(bytes: &[u8], nonce: &[u8; 16]) -> bool {
+    bytes.windows(nonce.len()).any(|window| window == nonce)
+}
+
+#[cfg(test)]
+#[path = "bucket_test.rs"]
+mod tests;

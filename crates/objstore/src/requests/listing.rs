@@ -1,0 +1,81 @@
+//! Listings: the requests of which one may be followed by thousands.
+//!
+//! BUCKET-4: a page that fails is asked for again, not those before it.
+
+use crate::error::Result;
+use crate::requests::bucket::{Attempt, Bucket, ObjectInfo};
+use crate::requests::failure::{Class, Failure};
+use crate::stats::add;
+use futures_util::TryStreamExt;
+use object_store::ObjectMeta;
+use object_store::path::Path as ObjectPath;
+
+/// One page of a listing: 1000 keys of about 300 bytes each.
+const PAGE_BYTES: u64 = 300 << 10;
+/// Keys in a page, by S3's definition.
+const PAGE_KEYS: usize = 1000;
+
+impl Bucket {
+    /// All objects whose key starts with the folder `prefix`, in order of their keys.
+    ///
+    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key and is exclusive.
+    /// The bounds of the policy hold for each page, and a page that fails is asked for again, not those before it: so
+    /// a listing of any length ends while the bucket answers at all.
+    ///
+    /// Errors: as `get`; no objects is not an error.
+    /// Requests: one LIST per 1000 objects, and one per page that failed.
+    pub async fn list(&self, prefix: &str, start_after: Option<&str>) -> Result<Vec<ObjectInfo>> {
+        let folder = self.path(prefix.trim_end_matches('/'))?;
+        let start = start_after.map(|key| self.path(key)).transpose()?;
+        let mut metas: Vec<ObjectMeta> = Vec::new();
+        let mut attempt = 0;
+        loop {
+            let known = metas.len();
+            let after = metas.last().map(|meta| meta.location.clone()).or_else(|| start.clone());
+            let Err(failure) = self.list_pages(&folder, after.as_ref(), &mut metas).await else { break };
+            attempt = if metas.len() > known { 1 } else { attempt + 1 };
+            if failure.class == Class::NotFound && metas.is_empty() {
+                let error = self.give_up(failure, "listing", prefix, attempt);
+                return if error.is_not_found() { Ok(Vec::new()) } else { Err(error) };
+            }
+            if failure.class != Class::Transient || !self.policy.allows_another(attempt) {
+                return Err(self.give_up(failure, "listing", prefix, attempt));
+            }
+            if self.is_directory() {
+                // A directory lists its files in no order, so there is nothing to go on from.
+                metas.clear();
+            }
+            self.pause(attempt).await;
+        }
+        let mut infos = metas.iter().map(|m| self.info(m)).collect::<Result<Vec<_>>>()?;
+        infos.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        Ok(infos)
+    }
+
+    /// Adds the objects behind `after` to `metas`, as far as it gets. The store asks for a page when it has given the
+    /// last key of the one before, so a bound for each key is a bound for each page.
+    async fn list_pages(
+        &self,
+        folder: &ObjectPath,
+        after: Option<&ObjectPath>,
+        metas: &mut Vec<ObjectMeta>,
+    ) -> Attempt<()> {
+        let folder = (!folder.as_ref().is_empty()).then_some(folder);
+        let mut keys = match after {
+            Some(after) => self.parts.store.list_with_offset(folder, after),
+            None => self.parts.store.list(folder),
+        };
+        let mut count = 0;
+        add(&self.parts.stats.requests_list, 1);
+        while let Some(meta) =
+            self.in_time(PAGE_BYTES, async { keys.try_next().await.map_err(|e| Failure::new(&e)) }).await?
+        {
+            if count > 0 && count % PAGE_KEYS == 0 {
+                add(&self.parts.stats.requests_list, 1);
+            }
+            count += 1;
+            metas.push(meta);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! The bucket as requests: how each is sent, signed, bounded in time, repeated and counted; on S3 and on a directory.
+
+pub mod bucket;
+pub mod client;
+pub(crate) mod failure;
+#[cfg(any(test, feature = "faults"))]
+pub mod fault;
+pub(crate) mod http;
+#[cfg(test)]
+pub(crate) mod liar;
+pub(crate) mod listing;
+pub(crate) mod origin;
+pub mod retry;
+pub(crate) mod s3;
+pub(crate) mod staged;
+#[cfg(test)]
+pub(crate) mod stuck;
+pub mod unfinished;
+pub(crate) mod upload;
+pub(crate) mod wire;

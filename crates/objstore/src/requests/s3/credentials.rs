@@ -1,0 +1,224 @@
+//! Where S3 credentials come from: the configuration, whose keys may be replaced while the store is open; when it has none,
+//! the environment, then the profile file.
+//!
+//! `object_store` itself covers web identity, ECS, EKS and the EC2 metadata service; this file adds the
+//! shared credentials file, which is read again whenever it changes, so that rotated keys need no restart.
+
+use crate::config::StoreConfig;
+use async_trait::async_trait;
+use object_store::aws::AwsCredential;
+use object_store::{CredentialProvider, Error, Result};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The keys of a configuration.
+#[derive(Clone, Default)]
+pub struct Keys {
+    /// Not secret, but shown masked by the server.
+    pub access_key: String,
+    /// Belongs to `access_key`.
+    pub secret_key: String,
+    /// Of temporary credentials; empty without.
+    pub session_token: String,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys(*****)")
+    }
+}
+
+/// Serves the keys of the configuration, which may be replaced: every attempt at a request is signed with one pair, the newest.
+pub(crate) struct GivenKeys {
+    /// What the connection is made of, without its keys.
+    connection: StoreConfig,
+    current: Mutex<Arc<AwsCredential>>,
+}
+
+impl std::fmt::Debug for GivenKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("GivenKeys(*****)")
+    }
+}
+
+impl GivenKeys {
+    /// Requires: `config` has keys.
+    pub(crate) fn new(config: &StoreConfig) -> Self {
+        Self { connection: config.with_keys(Keys::default()), current: Mutex::new(credential(config.keys())) }
+    }
+
+    /// The configuration of a connection that differs in its keys only. `keys`: as in [`Self::replace`].
+    pub(crate) fn connection_with(&self, keys: Keys) -> StoreConfig {
+        self.connection.with_keys(self.completed(keys))
+    }
+
+    /// Keys without an access key are a new secret key for the one in use, without a token.
+    pub(crate) fn replace(&self, keys: Keys) {
+        let keys = self.completed(keys);
+        *self.current.lock() = credential(keys);
+    }
+
+    fn completed(&self, keys: Keys) -> Keys {
+        if keys.access_key.is_empty() {
+            return Keys { access_key: self.current.lock().key_id.clone(), ..keys };
+        }
+        keys
+    }
+}
+
+fn credential(keys: Keys) -> Arc<AwsCredential> {
+    let token = Some(keys.session_token).filter(|token| !token.is_empty());
+    Arc::new(AwsCredential { key_id: keys.access_key, secret_key: keys.secret_key, token })
+}
+
+#[async_trait]
+impl CredentialProvider for GivenKeys {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> Result<Arc<AwsCredential>> {
+        Ok(Arc::clone(&self.current.lock()))
+    }
+}
+
+/// Keys from the environment, if both are set.
+pub(crate) fn from_environment() -> Option<AwsCredential> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    Some(AwsCredential {
+        key_id: variable("AWS_ACCESS_KEY_ID")?,
+        secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
+        token: variable("AWS_SESSION_TOKEN"),
+    })
+}
+
+/// Serves one profile of a shared credentials file.
+#[derive(Debug)]
+pub(crate) struct ProfileFile {
+    path: PathBuf,
+    profile: String,
+    cached: Mutex<Option<(SystemTime, Arc<AwsCredential>)>>,
+}
+
+impl ProfileFile {
+    /// The file and profile that the AWS tools would use, when that file holds keys for it.
+    pub(crate) fn find() -> Option<Self> {
+        let path = match std::env::var_os("AWS_SHARED_CREDENTIALS_FILE") {
+            Some(path) => PathBuf::from(path),
+            None => PathBuf::from(std::env::var_os("HOME")?).join(".aws/credentials"),
+        };
+        let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".to_owned());
+        let found = Self { path, profile, cached: Mutex::new(None) };
+        found.read().ok().map(|_| found)
+    }
+
+    fn read(&self) -> std::io::Result<(SystemTime, Arc<AwsCredential>)> {
+        let changed = std::fs::metadata(&self.path)?.modified()?;
+        let text = std::fs::read_to_string(&self.path)?;
+        let credential = parse(&text, &self.profile).ok_or_else(|| {
+            std::io::Error::other(format!("profile [{}] has no aws_access_key_id and secret", self.profile))
+        })?;
+        Ok((changed, Arc::new(credential)))
+    }
+
+    fn current(&self) -> std::io::Result<Arc<AwsCredential>> {
+        let changed = std::fs::metadata(&self.path)?.modified()?;
+        let mut cached = self.cached.lock();
+        if let Some((read_at, credential)) = cached.as_ref()
+            && *read_at == changed
+        {
+            return Ok(Arc::clone(credential));
+        }
+        let fresh = self.read()?;
+        Ok(Arc::clone(&cached.insert(fresh).1))
+    }
+}
+
+#[async_trait]
+impl CredentialProvider for ProfileFile {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> Result<Arc<AwsCredential>> {
+        self.current().map_err(|error| Error::Generic {
+            store: "S3",
+            source: format!("reading credentials from {}: {error}", self.path.display()).into(),
+        })
+    }
+}
+
+/// The keys of `[profile]` in the text of a credentials file.
+fn parse(text: &str, profile: &str) -> Option<AwsCredential> {
+    let (mut inside, mut key, mut secret, mut token) = (false, None, None, None);
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            inside = name.trim() == profile;
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=').filter(|_| inside && !line.starts_with('#')) else {
+            continue;
+        };
+        let value = Some(value.trim().to_owned());
+        match name.trim() {
+            "aws_access_key_id" => key = value,
+            "aws_secret_access_key" => secret = value,
+            "aws_session_token" => token = value,
+            _ => {}
+        }
+    }
+    Some(AwsCredential { key_id: key?, secret_key: secret?, token })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_asked_profile_counts() {
+        let text = "# c\n[default]\naws_access_key_id = A\naws_secret_access_key=S\n\n[ other ]\naws_access_key_id=B\n\
+                    aws_secret_access_key = T=1\naws_session_token=tok\nregion=x\n[half]\naws_access_key_id=C\n";
+        let other = parse(text, "other").unwrap();
+        assert_eq!((other.key_id.as_str(), other.secret_key.as_str()), ("B", "T=1"));
+        assert_eq!(other.token.as_deref(), Some("tok"));
+        assert_eq!(parse(text, "default").unwrap().key_id, "A");
+        assert!(parse(text, "half").is_none());
+        assert!(parse(text, "absent").is_none());
+    }
+
+    #[tokio::test]
+    async fn replaced_keys_come_as_a_pair_and_are_in_no_debug_text() {
+        let keys = |text: &str, token: &str| Keys {
+            access_key: format!("access-{text}"),
+            secret_key: format!("secret-{text}"),
+            session_token: token.to_owned(),
+        };
+        let given = GivenKeys::new(&StoreConfig::default().with_keys(keys("old", "token-old")));
+        let old = given.get_credential().await.unwrap();
+        assert_eq!((old.key_id.as_str(), old.token.as_deref()), ("access-old", Some("token-old")));
+        given.replace(keys("new", ""));
+        let new = given.get_credential().await.unwrap();
+        assert_eq!((new.key_id.as_str(), new.secret_key.as_str()), ("access-new", "secret-new"));
+        assert_eq!(new.token, None, "a pair without a token");
+        given.replace(Keys { secret_key: "second".to_owned(), ..Keys::default() });
+        let new = given.get_credential().await.unwrap();
+        assert_eq!((new.key_id.as_str(), new.secret_key.as_str()), ("access-new", "second"));
+        let text = format!("{given:?} {:?}", keys("old", ""));
+        assert!(!text.contains("-old") && !text.contains("-new"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_rotated_key_is_seen_without_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("credentials");
+        let file = ProfileFile { path: path.clone(), profile: "default".into(), cached: Mutex::new(None) };
+        let write = |key: &str, age_s: u64| {
+            std::fs::write(&path, format!("[default]\naws_access_key_id={key}\naws_secret_access_key=S\n"))
+                .unwrap();
+            let when = SystemTime::now() - std::time::Duration::from_secs(age_s);
+            std::fs::File::open(&path).unwrap().set_modified(when).unwrap();
+        };
+        write("OLD", 10);
+        assert_eq!(file.get_credential().await.unwrap().key_id, "OLD");
+        write("NEW", 5);
+        assert_eq!(file.get_credential().await.unwrap().key_id, "NEW");
+    }
+}

@@ -1,0 +1,113 @@
+//! Staged files of a `file://` bucket: `object_store` writes an object as `NAME#<digits>` and gives it its name when all of it is
+//! on disk. A process that dies in between leaves the staged file behind. No listing shows it, and it takes space.
+
+use crate::error::{Result, StoreError};
+use crate::machine::run_blocking;
+use crate::requests::bucket::Bucket;
+use std::fs::DirEntry;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// A file that was not written to for so long is nobody's: a request ends within a minute.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+
+impl Bucket {
+    /// Removes staged files of objects for whose key `is_abandoned` holds, and those that nobody has written to for an hour.
+    /// Should their writer still run, its PUT fails and can be repeated. Returns how many were removed; 0 for a bucket that is
+    /// no directory.
+    ///
+    /// Errors: of the file system. What goes away meanwhile is no error. Requests: none.
+    pub(crate) async fn remove_staged(
+        &self,
+        is_abandoned: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Result<usize> {
+        let Some(root) = self.parts.directory.clone() else { return Ok(0) };
+        let walked = run_blocking(move || {
+            let removed = remove_below(&root, &root, &is_abandoned);
+            removed.map_err(|e| StoreError::from_io("removing half-written objects below", &root, &e))
+        });
+        walked.await.map_err(|e| StoreError::Bug(format!("removing half-written objects: {e}")))?
+    }
+}
+
+fn remove_below(root: &Path, directory: &Path, is_abandoned: &dyn Fn(&str) -> bool) -> io::Result<usize> {
+    let mut removed = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        removed += if entry.file_type()?.is_dir() {
+            unless_gone(remove_below(root, &entry.path(), is_abandoned))?
+        } else {
+            unless_gone(remove_if_abandoned(root, &entry, is_abandoned))?
+        };
+    }
+    Ok(removed)
+}
+
+fn remove_if_abandoned(
+    root: &Path,
+    entry: &DirEntry,
+    is_abandoned: &dyn Fn(&str) -> bool,
+) -> io::Result<usize> {
+    let path = entry.path();
+    let Some(key) = path.strip_prefix(root).ok().and_then(Path::to_str).and_then(key_of_staged) else {
+        return Ok(0);
+    };
+    let is_old = || -> io::Result<bool> {
+        // A time in the future, from a clock that was wrong, counts as new.
+        Ok(entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age >= ABANDONED_AFTER))
+    };
+    if !is_abandoned(key) && !is_old()? {
+        return Ok(0);
+    }
+    std::fs::remove_file(&path).map(|()| 1)
+}
+
+fn unless_gone(outcome: io::Result<usize>) -> io::Result<usize> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        other => other,
+    }
+}
+
+/// The object that the staged file `name` would become; None for any other file.
+fn key_of_staged(name: &str) -> Option<&str> {
+    let (key, suffix) = name.rsplit_once('#')?;
+    (!suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit())).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::requests::client::connect_directory;
+    use crate::requests::retry::RetryPolicy;
+    use std::fs::{File, FileTimes};
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    #[tokio::test]
+    async fn half_written_objects_go_when_their_writer_is_gone_or_an_hour_has_passed() {
+        let dir = tempfile::tempdir().unwrap();
+        let bucket = connect_directory(dir.path(), Arc::default(), RetryPolicy::default()).unwrap();
+        let put = |name: &str, age: Duration| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let times = FileTimes::new().set_modified(SystemTime::now() - age);
+            File::create(path).unwrap().set_times(times).unwrap();
+        };
+        let new = Duration::ZERO;
+        put("wal/1/5#1", new);
+        put("wal/2/5#12", new);
+        put("wal/2/6#1", ABANDONED_AFTER * 2);
+        put("wal/1/5", ABANDONED_AFTER * 2);
+        put("wal/1/5#", ABANDONED_AFTER * 2);
+        put("wal/1/5#a1", ABANDONED_AFTER * 2);
+        assert_eq!(bucket.remove_staged(|key| key.starts_with("wal/1/")).await.unwrap(), 2);
+        let mut left: Vec<_> = std::fs::read_dir(dir.path().join("wal/1")).unwrap().collect();
+        left.extend(std::fs::read_dir(dir.path().join("wal/2")).unwrap());
+        let mut left: Vec<_> = left.into_iter().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["5", "5#", "5#12", "5#a1"]);
+        assert_eq!(Bucket::in_memory().remove_staged(|_| true).await.unwrap(), 0);
+    }
+}
