@@ -1,6 +1,6 @@
 # atoll_folder(NAME [SERVER] USES target...)
 #
-# Makes the library atoll_NAME of all engine/NAME/*.cc but *_test.cc, and the test program atoll_NAME_test of the
+# Makes the library atoll_NAME of all .cc below engine/NAME but *_test.cc, and the test program atoll_NAME_test of the
 # latter. USES is the dependency rule of the code base: a folder sees RocksDB's or the server's headers only when it
 # is said here.
 #
@@ -11,7 +11,7 @@ set(ATOLL_TEST_PROGRAMS "" CACHE INTERNAL "test programs, for `make unit`")
 
 function(atoll_folder name)
   cmake_parse_arguments(ARG "SERVER" "" "USES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc")
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

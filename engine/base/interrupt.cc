@@ -1,11 +1,25 @@
 // See interrupt.h.
 #include "base/interrupt.h"
 
+#include <chrono>
+#include <cstdint>
+
 namespace atoll {
 namespace {
 
+// A killed statement is to end within ten seconds, so for so long it may be waiting.
+constexpr int64_t kMakeWayMs = 10'000;
+
 thread_local const std::atomic<bool> *helper_flag = nullptr;
+thread_local bool is_in_the_way = false;
 std::atomic<bool (*)()> statement_check{nullptr};
+std::atomic<bool (*)()> shutdown_check{nullptr};
+std::atomic<int64_t> make_way_until_ms{0};
+
+int64_t now_ms() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
 
 }  // namespace
 
@@ -15,7 +29,23 @@ bool is_interrupted() {
   return is_killed != nullptr && is_killed();
 }
 
-void set_statement_check(bool (*is_killed)()) { statement_check.store(is_killed, std::memory_order_relaxed); }
+void set_statement_check(bool (*is_killed)(), bool (*is_shutting_down)()) {
+  statement_check.store(is_killed, std::memory_order_relaxed);
+  shutdown_check.store(is_shutting_down, std::memory_order_relaxed);
+}
+
+void note_kill() { make_way_until_ms.store(now_ms() + kMakeWayMs, std::memory_order_relaxed); }
+
+bool must_make_way() {
+  if (!is_in_the_way) return false;
+  bool (*is_shutting_down)() = shutdown_check.load(std::memory_order_relaxed);
+  if (is_shutting_down != nullptr && is_shutting_down()) return true;
+  return now_ms() < make_way_until_ms.load(std::memory_order_relaxed);
+}
+
+MakeWayScope::MakeWayScope() : before_(is_in_the_way) { is_in_the_way = true; }
+
+MakeWayScope::~MakeWayScope() { is_in_the_way = before_; }
 
 InterruptScope::InterruptScope(const std::atomic<bool> *flag) : before_(helper_flag) { helper_flag = flag; }
 

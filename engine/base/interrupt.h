@@ -2,7 +2,7 @@
 //
 // A connection's own thread works for its statement, which the server may have killed. A thread that helps a
 // statement has an InterruptScope, with a flag that whoever waits for the thread sets. All others, such as
-// RocksDB's threads, are never interrupted.
+// RocksDB's threads, are never interrupted; any thread may have to make way for a killed statement.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,29 @@ namespace atoll {
 // True when this thread should stop waiting. Cheap enough to ask ten times a second, not for each row.
 bool is_interrupted();
 
-// How to learn whether the statement of the calling thread was killed. Called once, at start.
-void set_statement_check(bool (*is_killed)());
+// How to learn whether the statement of the calling thread was killed, and whether the server is shutting
+// down. Called once, at start.
+void set_statement_check(bool (*is_killed)(), bool (*is_shutting_down)());
+
+// Some statement was killed. Any thread.
+void note_kill();
+
+// True when this thread has a MakeWayScope and the server shuts down or killed a statement within the last
+// ten seconds, whichever statement that was: it may be waiting for this thread.
+bool must_make_way();
+
+// For the life of this object, this thread holds a lock for which other statements may wait without asking
+// whether they were killed: RocksDB opens a table file under a mutex.
+class MakeWayScope {
+ public:
+  MakeWayScope();
+  ~MakeWayScope();
+  MakeWayScope(const MakeWayScope &) = delete;
+  MakeWayScope &operator=(const MakeWayScope &) = delete;
+
+ private:
+  const bool before_;
+};
 
 // For the life of this object, waits of this thread end when `flag` becomes true. The flag lives longer;
 // nullptr: never.

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/border/border.h"
 #include "base/file.h"
 
 namespace atoll {
@@ -72,7 +73,9 @@ uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::f
 uint64_t memory_limit_bytes() {
   static const uint64_t limit = [] {
     const uint64_t machine = machine_memory_bytes();
-    const uint64_t group = group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
+    // Asked for by defaults of variables first, while the library is loaded: nobody would catch an exception.
+    const uint64_t group = guarded([] { return group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup"); },
+                                   [](const Status &) { return uint64_t{0}; });
     return group == 0 ? machine : std::min(machine, group);
   }();
   return limit;

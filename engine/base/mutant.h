@@ -25,7 +25,8 @@ namespace atoll {
   X(index_condition) /* an index condition is left to the server */       \
   X(point_get)       /* a row by its whole primary key is searched for */ \
   X(scan_predicate)  /* rows of a full scan are left to the server */     \
-  X(absent_range)    /* each of many new keys is looked up */
+  X(absent_range)    /* each of many new keys is looked up */             \
+  X(one_row_known)   /* an index is searched though another finds one row */
 
 enum class Mutant {
 #define ATOLL_MUTANT_NAME(name) name,

@@ -1,7 +1,8 @@
 // Counters of the work that statements cause: what a row costs, without a clock.
 //
 // Each connection has a Work of its own, and so has each helper thread; SHOW SESSION STATUS shows the
-// connection's, SHOW GLOBAL STATUS the sum. The cost contracts (tests/test_cost.py) compare two readings.
+// connection's, SHOW GLOBAL STATUS the sum. The cost contracts (tests/cost/test_cost.py) compare two
+// readings.
 //
 // Threads: one thread at a time counts in a Work, any thread reads. Counting is a load and a store, no locked
 // instruction. Memory of a Work is never given back to the system: a thread that still points to the Work of

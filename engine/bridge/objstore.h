@@ -30,6 +30,11 @@ typedef struct {
 
 enum { ATOLL_DURABILITY_LOCAL = 0, ATOLL_DURABILITY_ASYNC = 1, ATOLL_DURABILITY_SYNC = 2 };
 enum { ATOLL_LOG_INFO = 0, ATOLL_LOG_WARNING = 1, ATOLL_LOG_ERROR = 2 };
+/* What the server wants of a thread that waits.
+ * STOP: its statement was killed, and the wait ends with kInterrupted.
+ * MAKE_WAY: a killed statement may wait for this thread, and a read that the bucket has left unanswered for two
+ * seconds ends with kUnavailable. */
+enum { ATOLL_WISH_GO_ON = 0, ATOLL_WISH_STOP = 1, ATOLL_WISH_MAKE_WAY = 2 };
 
 typedef struct {
   const char *url;        /* file:///absolute/path or s3://bucket/prefix */
@@ -48,14 +53,16 @@ typedef struct {
   uint64_t cache_bytes;   /* disk budget of the part cache */
   uint64_t backlog_bytes_max; /* files that wait for their upload; 0 = 1 GiB */
   uint64_t lag_bytes_max; /* enforced lag of the bucket behind local commits */
+  uint64_t history_bytes_max;   /* what the history alone may keep in the bucket */
+  uint32_t history_retention_s; /* every commit of so long ago can be had again; 0 = no history */
   uint32_t lag_ms_max;
   uint32_t request_timeout_ms; /* one bucket request, first byte to last */
   uint8_t durability;
   uint8_t take_over;      /* 1: fence a live owner instead of refusing to open */
   void (*log)(int level, const char *message); /* called from any thread; never re-enters */
-  /* Called about ten times a second on a thread that waits for the bucket or for the upload backlog; not 0:
-   * the statement of this thread was killed, and the wait ends with kInterrupted. May be NULL. */
-  int (*is_interrupted)(void);
+  /* ATOLL_WISH_*: called about ten times a second on a thread that waits for the bucket or for the upload backlog.
+   * May be NULL. */
+  int (*wish)(void);
 } atoll_store_config;
 
 /* What one process remembers from one try to open its database to the next: the owner it waits for,
@@ -162,8 +169,8 @@ typedef struct {
 /* Reads through local file, then part cache, then bucket.
  * `refetch` != 0: a checksum above failed; drop cached parts of the range and read the bucket.
  * Requests: one ranged GET per run of missing parts. Blocks: on the network, bounded by
- * request_timeout_ms and retries. Errors: kUnavailable, kCorruption, kNotFound; kInterrupted when the
- * statement of this thread was killed and the bucket has not answered for two seconds. */
+ * request_timeout_ms and retries, and by ATOLL_WISH_*. Errors: kUnavailable, kCorruption, kNotFound; kInterrupted
+ * when the statement of this thread was killed and the bucket has not answered for one second. */
 atoll_result atoll_file_read(atoll_file *file, uint64_t offset, uint64_t length, char *buffer,
                              uint64_t *read, int refetch);
 
@@ -239,6 +246,18 @@ void atoll_store_set_backlog_bytes_max(atoll_store *store, uint64_t bytes);
 void atoll_store_set_cache_bytes(atoll_store *store, uint64_t bytes);
 void atoll_store_set_durability(atoll_store *store, uint8_t durability, uint32_t lag_ms_max,
                                 uint64_t lag_bytes_max);
+/* Units: seconds, bytes, as in the configuration. What a shorter history gives up is deleted soon. */
+void atoll_store_set_history(atoll_store *store, uint32_t retention_s, uint64_t bytes_max);
+
+/* Tries whether the database can be read and written with these keys, on a connection of its own. Changes nothing.
+ * Without an access key, the secret key is one for the access key in use.
+ * Errors: kInvalid (the configuration gave no keys at the start; not this database), kUnavailable (refused, or no
+ * answer), kReadOnly, kInterrupted. Requests: six small ones. */
+atoll_result atoll_store_try_keys(const atoll_store *store, const char *access_key, const char *secret_key,
+                                  const char *session_token);
+/* Signs every request from now on with these keys. No request. Errors: kInvalid as atoll_store_try_keys. */
+atoll_result atoll_store_set_keys(const atoll_store *store, const char *access_key, const char *secret_key,
+                                  const char *session_token);
 
 /* ---- Numbers ----------------------------------------------------------------------------------- */
 typedef struct {
@@ -251,6 +270,9 @@ typedef struct {
   uint64_t publish_lag_ms, wal_lag_ms, wal_lag_bytes;
   uint64_t roots_published, wal_chunks_shipped;
   uint64_t files, files_bytes;
+  uint64_t history_bytes; /* of objects that only the history keeps */
+  uint64_t history_s;     /* every commit of so many seconds ago can be had again; 0: no history */
+  uint64_t history_cuts;  /* how often it was made shorter because of its bytes */
   uint8_t fenced, trim_disabled;
   char database_uuid[40];
   char last_error[512];

@@ -10,7 +10,7 @@ inline bool ok(const atoll_result &result) { return result.code == static_cast<u
 
 // A code this side does not know (a newer library) is our own mistake: kBug, never success.
 inline Code to_code(const atoll_result &result) {
-  if (result.code > static_cast<uint8_t>(Code::kBug)) return Code::kBug;
+  if (result.code > static_cast<uint8_t>(Code::kNoMemory)) return Code::kBug;
   return static_cast<Code>(result.code);
 }
 

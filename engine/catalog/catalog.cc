@@ -8,6 +8,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "base/border/border.h"
 #include "base/clock.h"
 #include "catalog/catalog_impl.h"
 #include "lsm/commit_mark.h"
@@ -127,6 +128,7 @@ void Catalog::Impl::put_table(rocksdb::WriteBatch *batch, const TableDef &table)
 }
 
 void Catalog::Impl::put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed) {
+  pending.reserve(pending.size() + 1);  // where it goes once it is written
   doomed->number = meta.next_doomed++;
   put(batch, doomed_key(doomed->number), encode(*doomed));
   put(batch, meta_key(), encode(meta));
@@ -157,25 +159,39 @@ TablePtr Catalog::Impl::find(uint32_t table_id) const {
   return it == by_id.end() ? nullptr : it->second;
 }
 
-// Puts a stored definition in place of an older one (null: none).
-TablePtr Catalog::Impl::install(const TableDef &table, const TablePtr &former) {
-  auto fresh = std::make_shared<const TableDef>(table);
-  const std::unique_lock lock(mutex);
-  if (former) by_name.erase(name_key(former->database, former->name));
-  by_name[name_key(table.database, table.name)] = fresh;
-  by_id[table.id] = fresh;
-  ++generation;
-  return fresh;
+// `former`: the definition that goes, or nullptr.
+Catalog::Impl::Arrival Catalog::Impl::arrival(const TableDef &table, const TablePtr &former) {
+  Arrival arrival;
+  arrival.table = std::make_shared<TableDef>(table);
+  arrival.by_name.emplace(name_key(table.database, table.name), arrival.table);
+  arrival.by_id.emplace(table.id, arrival.table);
+  if (former) arrival.former_name = name_key(former->database, former->name);
+  return arrival;
 }
 
-void Catalog::Impl::forget(const TableDef &table) {
+TablePtr Catalog::Impl::install(Arrival arrival) noexcept {
   const std::unique_lock lock(mutex);
-  by_name.erase(name_key(table.database, table.name));
-  by_id.erase(table.id);
-  auto_increments.erase(table.id);
-  statistics.erase(table.id);
-  dirty_statistics.erase(table.id);
+  by_name.erase(arrival.former_name);
+  by_id.erase(arrival.table->id);
+  by_name.merge(arrival.by_name);
+  by_id.merge(arrival.by_id);
   ++generation;
+  return arrival.table;
+}
+
+void Catalog::Impl::forget(uint32_t table_id, const std::string &name) noexcept {
+  const std::unique_lock lock(mutex);
+  by_name.erase(name);
+  by_id.erase(table_id);
+  auto_increments.erase(table_id);
+  statistics.erase(table_id);
+  dirty_statistics.erase(table_id);
+  ++generation;
+}
+
+// What no table names any more. A family that finds no memory to go is dropped by the next opening.
+void Catalog::Impl::drop_family(uint32_t family_id) noexcept {
+  guarded_or_nothing([&] { database->drop_family(family_id); });
 }
 
 // ---- Tables -------------------------------------------------------------------------------------
@@ -241,8 +257,10 @@ Status Catalog::Impl::store_new(TableDef *def, lsm::Family *family, bool own) {
   rocksdb::WriteBatch batch;
   put(&batch, meta_key(), encode(meta));
   put_table(&batch, table);
+  Arrival stored = arrival(table, nullptr);
   ATOLL_RETURN_IF_ERROR(write(&batch, true, &table.readable_from.number));
-  install(table, nullptr);
+  stored.table->readable_from.number = table.readable_from.number;
+  install(std::move(stored));
   *def = std::move(table);
   return Status::Ok();
 }
@@ -257,6 +275,7 @@ Status Catalog::update(const std::vector<TableDef> &defs) {
   const std::lock_guard lock(impl_->change_mutex);
   Doomed doomed;
   std::vector<uint32_t> emptied;  // families
+  std::vector<Impl::Arrival> stored;
   rocksdb::WriteBatch batch;
   for (const TableDef &def : defs) {
     const TablePtr former = impl_->find(def.id);
@@ -266,11 +285,12 @@ Status Catalog::update(const std::vector<TableDef> &defs) {
     add_left_behind(*former, def, &doomed);
     impl_->put_table(&batch, def);
     if (former->own_family && is_moved(*former, def)) emptied.push_back(former->family_id);
+    stored.push_back(Impl::arrival(def, former));
   }
   if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  for (const TableDef &def : defs) impl_->install(def, impl_->find(def.id));
-  for (const uint32_t family : emptied) impl_->database->drop_family(family);
+  for (Impl::Arrival &each : stored) impl_->install(std::move(each));
+  for (const uint32_t family : emptied) impl_->drop_family(family);
   if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   return Status::Ok();
 }
@@ -278,7 +298,7 @@ Status Catalog::update(const std::vector<TableDef> &defs) {
 // In one write.
 Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
   rocksdb::WriteBatch batch;
-  std::vector<TableDef> renamed;
+  std::vector<Arrival> renamed;
   for (const Renaming &renaming : renamings) {
     if (find(renaming.database, renaming.name))
       return Status(Code::kDuplicate,
@@ -288,13 +308,13 @@ Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
     table.database = renaming.database;
     table.name = renaming.name;
     put_table(&batch, table);
-    renamed.push_back(std::move(table));
+    renamed.push_back(arrival(table, renaming.table));
   }
   uint64_t visible_from = 0;
   ATOLL_RETURN_IF_ERROR(write(&batch, true, &visible_from));
   for (size_t i = 0; i < renamed.size(); i++) {
-    if (is_copy(renamings[i].table->name)) renamed[i].readable_from.number = visible_from;
-    install(renamed[i], renamings[i].table);
+    if (is_copy(renamings[i].table->name)) renamed[i].table->readable_from.number = visible_from;
+    install(std::move(renamed[i]));
   }
   return Status::Ok();
 }
@@ -329,16 +349,18 @@ std::vector<TablePtr> Catalog::with_partitions(std::string_view database, std::s
 Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
   Doomed doomed;
   rocksdb::WriteBatch batch;
+  std::vector<std::string> names;
   for (const TablePtr &table : tables) {
+    names.push_back(name_key(table->database, table->name));
     for (const RecordKind kind : {RecordKind::kTable, RecordKind::kAutoIncrement, RecordKind::kStatistics})
       remove(&batch, table_key(kind, table->id));
     if (!table->own_family && !table->logical_only) doomed.ranges.push_back(table_range(*table));
   }
   if (!doomed.ranges.empty()) put_doomed(&batch, &doomed);
   ATOLL_RETURN_IF_ERROR(write(&batch, true));
-  for (const TablePtr &table : tables) {
-    forget(*table);
-    if (table->own_family) database->drop_family(table->family_id);
+  for (size_t i = 0; i < tables.size(); i++) {
+    forget(tables[i]->id, names[i]);
+    if (tables[i]->own_family) drop_family(tables[i]->family_id);
   }
   if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
   return Status::Ok();
@@ -418,15 +440,16 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   put_table(&batch, table);
   remove(&batch, table_key(RecordKind::kAutoIncrement, table.id));
   remove(&batch, table_key(RecordKind::kStatistics, table.id));
-  ATOLL_RETURN_IF_ERROR(write(&batch, true, &table.readable_from.number));
+  Arrival stored = arrival(table, former);
+  ATOLL_RETURN_IF_ERROR(write(&batch, true, &stored.table->readable_from.number));
   {
     const std::unique_lock lock(mutex);
     auto_increments.erase(table.id);
     statistics.erase(table.id);
     dirty_statistics.erase(table.id);
   }
-  *out = install(table, former);
-  if (former->own_family) database->drop_family(former->family_id);
+  *out = install(std::move(stored));
+  if (former->own_family) drop_family(former->family_id);
   if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
   return Status::Ok();
 }

@@ -34,6 +34,15 @@ struct Catalog::Impl {
     std::string database, name;
   };
 
+  // A stored definition on its way into memory, in place of an older one. It has all that it needs before the
+  // change is written: without memory for the maps they would contradict the disk afterwards.
+  struct Arrival {
+    std::shared_ptr<TableDef> table;
+    std::map<std::string, TablePtr> by_name;  // one entry, which moves; so for by_id
+    std::map<uint32_t, TablePtr> by_id;
+    std::string former_name;  // name_key; empty: there is none
+  };
+
   lsm::Database *database = nullptr;
 
   std::mutex change_mutex;
@@ -60,8 +69,10 @@ struct Catalog::Impl {
 
   TablePtr find(std::string_view database_name, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;
-  TablePtr install(const TableDef &table, const TablePtr &former);
-  void forget(const TableDef &table);
+  static Arrival arrival(const TableDef &table, const TablePtr &former);
+  TablePtr install(Arrival arrival) noexcept;
+  void forget(uint32_t table_id, const std::string &name) noexcept;
+  void drop_family(uint32_t family_id) noexcept;
   Status store_new(TableDef *def, lsm::Family *family, bool own);
   Status rename(const std::vector<Renaming> &renamings);
   Status drop(const std::vector<TablePtr> &tables);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "bridge/callback.h"
 #include "bridge/result.h"
+#include "cloudfs/guarded_files.h"
 #include "cloudfs/io_status.h"
 #include "cloudfs/table_reader.h"
 #include "cloudfs/written_file.h"
@@ -28,18 +30,19 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
-// Reads a table that may be in the bucket only from front to back (copies, file checksums).
+// Reads a table that may be in the bucket only from front to back (copies, file checksums). The reader is
+// guarded.
 class SequentialOverRandom final : public FSSequentialFile {
  public:
   explicit SequentialOverRandom(std::unique_ptr<FSRandomAccessFile> file) : file_(std::move(file)) {}
 
   IOStatus Read(size_t length, const IOOptions &options, Slice *result, char *scratch,
-                IODebugContext *debug) override {
+                IODebugContext *debug) noexcept override {
     IOStatus status = file_->Read(offset_, length, options, result, scratch, debug);
     if (status.ok()) offset_ += result->size();
     return status;
   }
-  IOStatus Skip(uint64_t bytes) override {
+  IOStatus Skip(uint64_t bytes) noexcept override {
     offset_ += bytes;
     return IOStatus::OK();
   }
@@ -51,14 +54,13 @@ class SequentialOverRandom final : public FSSequentialFile {
 
 std::vector<uint64_t> numbers_in(const atoll_store *store, std::vector<uint64_t> *sizes) {
   std::vector<uint64_t> numbers;
-  struct Found {
-    std::vector<uint64_t> *numbers, *sizes;
-  } found{&numbers, sizes};
-  atoll_store_list_files(store, &found, [](void *context, uint64_t number, uint64_t bytes) {
-    auto *into = static_cast<Found *>(context);
-    into->numbers->push_back(number);
-    if (into->sizes != nullptr) into->sizes->push_back(bytes);
-  });
+  const auto add = [&](uint64_t number, uint64_t bytes) {
+    numbers.push_back(number);
+    if (sizes != nullptr) sizes->push_back(bytes);
+  };
+  bridge::Callback each(add);
+  atoll_store_list_files(store, &each, each.function<uint64_t, uint64_t>());
+  each.rethrow();
   return numbers;
 }
 
@@ -97,12 +99,12 @@ Status CloudFileSystem::adopt_local_tables() {
   return Status::Ok();
 }
 
-bool CloudFileSystem::IsInstanceOf(const std::string &name) const {
+bool CloudFileSystem::IsInstanceOf(const std::string &name) const noexcept {
   return name == kClassName() || FileSystemWrapper::IsInstanceOf(name);
 }
 
 // Not kAsyncIO and not kFSPrefetch: see TableReader::Prefetch.
-void CloudFileSystem::SupportedOps(int64_t &supported) {
+void CloudFileSystem::SupportedOps(int64_t &supported) noexcept {
   FileSystemWrapper::SupportedOps(supported);
   if (store_ == nullptr) return;
   supported &= ~((int64_t{1} << rocksdb::FSSupportedOps::kAsyncIO) |
@@ -141,7 +143,7 @@ IOStatus CloudFileSystem::NewRandomAccessFile(const std::string &path, const Fil
   if (const atoll_result opened = atoll_file_open(store_, name.number, &file); !bridge::ok(opened)) {
     return to_io_status(opened);
   }
-  *result = std::make_unique<TableReader>(file, bytes);
+  *result = std::make_unique<GuardedReader<TableReader>>(file, name.number, bytes);
   return IOStatus::OK();
 }
 
@@ -161,13 +163,13 @@ IOStatus CloudFileSystem::NewWritableFile(const std::string &path, const FileOpt
   if (!status.ok()) return status;
   switch (name.kind) {
     case FileKind::kTable:
-      *result = std::make_unique<TableWriter>(std::move(file), store_, name.number, path);
+      *result = std::make_unique<GuardedWriter<TableWriter>>(std::move(file), store_, name.number, path);
       break;
     case FileKind::kManifest:
-      *result = std::make_unique<ManifestWriter>(std::move(file), store_, name.number);
+      *result = std::make_unique<GuardedWriter<ManifestWriter>>(std::move(file), store_, name.number);
       break;
     case FileKind::kWal:
-      *result = std::make_unique<WalWriter>(std::move(file), store_, name.number, path);
+      *result = std::make_unique<GuardedWriter<WalWriter>>(std::move(file), store_, name.number, path);
       break;
     case FileKind::kCurrent:
     case FileKind::kOptions:

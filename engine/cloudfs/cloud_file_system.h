@@ -38,7 +38,8 @@
 
 namespace atoll::cloudfs {
 
-class CloudFileSystem final : public rocksdb::FileSystemWrapper {
+// RocksDB gets the GuardedFileSystem of guarded_files.h, which is derived from this one.
+class CloudFileSystem : public rocksdb::FileSystemWrapper {
  public:
   // `store` may be nullptr: then only OPTIONS files are treated specially.
   CloudFileSystem(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
@@ -52,9 +53,9 @@ class CloudFileSystem final : public rocksdb::FileSystemWrapper {
   void refuse_options_files() { refuse_options_files_.store(true, std::memory_order_relaxed); }
 
   static const char *kClassName() { return "AtollCloudFileSystem"; }
-  const char *Name() const override { return kClassName(); }
-  bool IsInstanceOf(const std::string &name) const override;
-  void SupportedOps(int64_t &supported) override;
+  const char *Name() const noexcept override { return kClassName(); }
+  bool IsInstanceOf(const std::string &name) const noexcept override;
+  void SupportedOps(int64_t &supported) noexcept override;
 
   rocksdb::IOStatus NewSequentialFile(const std::string &path, const rocksdb::FileOptions &options,
                                       std::unique_ptr<rocksdb::FSSequentialFile> *result,

@@ -13,31 +13,45 @@ rocksdb::IOStatus retryable(rocksdb::IOStatus status) {
 }  // namespace
 
 rocksdb::IOStatus to_io_status(const atoll_result &result) {
-  switch (bridge::to_code(result)) {
+  return to_io_status(bridge::to_code(result), result.message);
+}
+
+rocksdb::IOStatus to_io_status(Code code, const char *message) {
+  switch (code) {
     case Code::kOk:
       return rocksdb::IOStatus::OK();
     case Code::kNotFound:
-      return rocksdb::IOStatus::PathNotFound(result.message);
+      return rocksdb::IOStatus::PathNotFound(message);
     case Code::kNoSpace:
-      return retryable(rocksdb::IOStatus::NoSpace(result.message));
+      return retryable(rocksdb::IOStatus::NoSpace(message));
     case Code::kFenced:
     case Code::kReadOnly:
-      return rocksdb::IOStatus::IOFenced(result.message, "");
+      return rocksdb::IOStatus::IOFenced(message, "");
     case Code::kCorruption:
-      return rocksdb::IOStatus::Corruption(result.message);
+      return rocksdb::IOStatus::Corruption(message);
     case Code::kUnavailable:
     case Code::kLockTimeout:
     case Code::kInterrupted:
     case Code::kNoMemory:
-      return retryable(rocksdb::IOStatus::IOError(result.message));
+      return retryable(rocksdb::IOStatus::IOError(message));
     case Code::kInvalid:
-      return rocksdb::IOStatus::InvalidArgument(result.message);
+      return rocksdb::IOStatus::InvalidArgument(message);
     case Code::kDuplicate:
     case Code::kDeadlock:
     case Code::kBug:
-      return rocksdb::IOStatus::IOError(result.message);
+      return rocksdb::IOStatus::IOError(message);
   }
   return rocksdb::IOStatus::IOError("unknown result code");
+}
+
+rocksdb::IOStatus io_status_of_exception(const Status &status) noexcept {
+  return guarded([&] { return to_io_status(status.code(), status.message()); },
+                 [](const Status &) { return retryable(rocksdb::IOStatus::IOError()); });
+}
+
+rocksdb::IOStatus final_io_status_of_exception(const Status &status) noexcept {
+  return guarded([&] { return rocksdb::IOStatus::IOError(status.message()); },
+                 [](const Status &) { return rocksdb::IOStatus::IOError(); });
 }
 
 }  // namespace atoll::cloudfs

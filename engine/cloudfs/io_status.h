@@ -6,12 +6,27 @@
 
 #include <rocksdb/io_status.h>
 
-#include "base/namespace.h"
+#include <utility>
+
+#include "base/border/border.h"
 #include "bridge/objstore.h"
 
 namespace atoll::cloudfs {
 
 rocksdb::IOStatus to_io_status(const atoll_result &result);
+rocksdb::IOStatus to_io_status(Code code, const char *message);
+
+// What RocksDB gets instead of an exception. Without memory for the text there is none.
+rocksdb::IOStatus io_status_of_exception(const Status &status) noexcept;
+
+// The same where what is on disk is not known afterwards: RocksDB does not resume by itself.
+rocksdb::IOStatus final_io_status_of_exception(const Status &status) noexcept;
+
+// Returns call(), or when that throws, io_status_of_exception().
+template <typename Call>
+inline rocksdb::IOStatus guarded_io(Call &&call) {
+  return guarded(std::forward<Call>(call), io_status_of_exception);
+}
 
 // kOk while this process may write to the bucket.
 inline rocksdb::IOStatus check_may_write(const atoll_store *store) {

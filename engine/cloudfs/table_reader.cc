@@ -1,11 +1,15 @@
 #include "cloudfs/table_reader.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "base/interrupt.h"
 #include "base/work.h"
 #include "bridge/result.h"
+#include "cloudfs/file_name.h"
 #include "cloudfs/io_status.h"
+#include "cloudfs/table_footer.h"
 
 namespace atoll::cloudfs {
 
@@ -25,7 +29,8 @@ constexpr uint64_t kAheadBytes = 4 * 1024 * 1024;
 
 }  // namespace
 
-TableReader::TableReader(atoll_file *file, uint64_t file_bytes) : file_(file), file_bytes_(file_bytes) {}
+TableReader::TableReader(atoll_file *file, uint64_t number, uint64_t file_bytes)
+    : file_(file), number_(number), file_bytes_(file_bytes) {}
 
 TableReader::~TableReader() { atoll_file_close(file_); }
 
@@ -33,11 +38,32 @@ IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &opti
                            char *scratch, IODebugContext * /*debug*/) const {
   count_work(WorkKind::kFileReads);
   if (length >= kScanReadBytesMin) read_ahead(offset, length);
-  uint64_t read = 0;
-  const int refetch = options.verify_and_reconstruct_read ? 1 : 0;
-  const atoll_result answer = atoll_file_read(file_, offset, length, scratch, &read, refetch);
-  *result = Slice(scratch, bridge::ok(answer) ? read : 0);
+  IOStatus status = read(offset, length, options.verify_and_reconstruct_read, result, scratch);
+  if (!status.ok() || problem_of(offset, *result) == nullptr) return status;
+  // A copy that was damaged on this machine is healed like every other block.
+  status = read(offset, length, /*refetch=*/true, result, scratch);
+  const char *problem = status.ok() ? problem_of(offset, *result) : nullptr;
+  if (problem == nullptr) return status;
+  *result = Slice();
+  return IOStatus::Corruption("the footer of table file " + table_file_name(number_) + " is damaged",
+                              problem);
+}
+
+IOStatus TableReader::read(uint64_t offset, size_t length, bool refetch, Slice *result, char *scratch) const {
+  uint64_t bytes = 0;
+  // RocksDB reads the end of a file when it opens it, with a mutex held for which others wait. A scan whose
+  // last read gets there holds nothing, and is taken for an opening.
+  std::optional<MakeWayScope> opening;
+  if (offset + length >= file_bytes_) opening.emplace();
+  const atoll_result answer = atoll_file_read(file_, offset, length, scratch, &bytes, refetch ? 1 : 0);
+  *result = Slice(scratch, bridge::ok(answer) ? bytes : 0);
   return bridge::ok(answer) ? IOStatus::OK() : to_io_status(answer);
+}
+
+const char *TableReader::problem_of(uint64_t offset, const Slice &bytes) const {
+  if (offset + bytes.size() != file_bytes_ || bytes.size() < kTableFooterBytes) return nullptr;
+  const char *const footer = bytes.data() + bytes.size() - kTableFooterBytes;
+  return problem_of_footer({footer, kTableFooterBytes}, file_bytes_);
 }
 
 IOStatus TableReader::MultiRead(FSReadRequest *requests, size_t count, const IOOptions &options,
@@ -96,7 +122,7 @@ IOStatus TableReader::Prefetch(uint64_t /*offset*/, size_t /*length*/, const IOO
   return IOStatus::NotSupported("the store reads ahead by itself");
 }
 
-IOStatus TableReader::GetFileSize(uint64_t *result) {
+IOStatus TableReader::GetFileSize(uint64_t *result) noexcept {
   *result = file_bytes_;
   return IOStatus::OK();
 }

@@ -13,11 +13,14 @@
 namespace atoll::cloudfs {
 
 // Threads: any; RocksDB shares one reader among all its threads.
-class TableReader final : public rocksdb::FSRandomAccessFile {
+class TableReader : public rocksdb::FSRandomAccessFile {
  public:
-  TableReader(atoll_file *file, uint64_t file_bytes);
+  // `number`: the file's, for messages.
+  TableReader(atoll_file *file, uint64_t number, uint64_t file_bytes);
   ~TableReader() override;
 
+  // Errors: Corruption also when the read ends with a footer that Atoll cannot have written (table_footer.h),
+  // even after the store has read it again from the bucket.
   rocksdb::IOStatus Read(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
                          rocksdb::Slice *result, char *scratch,
                          rocksdb::IODebugContext *debug) const override;
@@ -27,10 +30,14 @@ class TableReader final : public rocksdb::FSRandomAccessFile {
   // and scans in big reads of its own, each one request, instead of asking block by block.
   rocksdb::IOStatus Prefetch(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
                              rocksdb::IODebugContext *debug) override;
-  rocksdb::IOStatus GetFileSize(uint64_t *result) override;
+  rocksdb::IOStatus GetFileSize(uint64_t *result) noexcept override;
 
  private:
   void read_ahead(uint64_t offset, size_t length) const;
+  rocksdb::IOStatus read(uint64_t offset, size_t length, bool refetch, rocksdb::Slice *result,
+                         char *scratch) const;
+  // Why `bytes`, read from `offset` on, end with no footer; nullptr also when they do not reach the footer.
+  const char *problem_of(uint64_t offset, const rocksdb::Slice &bytes) const;
 
   // Where a few concurrent scans have got to, so that each one's next window is on its way while RocksDB
   // decompresses the current one.
@@ -42,6 +49,7 @@ class TableReader final : public rocksdb::FSRandomAccessFile {
   static constexpr size_t kStreams = 8;
 
   atoll_file *const file_;
+  const uint64_t number_;
   const uint64_t file_bytes_;
   mutable std::mutex streams_mutex_;
   mutable std::array<Stream, kStreams> streams_;

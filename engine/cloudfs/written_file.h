@@ -1,5 +1,6 @@
 // The files RocksDB writes and the store must hear about: table files, MANIFESTs, WALs. All are plain
-// local files; these wrappers only tell the store what has become durable, after it has.
+// local files; these wrappers only tell the store what has become durable, after it has. RocksDB gets them
+// within the GuardedWriter of guarded_files.h.
 #pragma once
 
 #include <rocksdb/file_system.h>
@@ -56,8 +57,8 @@ class LogWriter : public rocksdb::FSWritableFileOwnerWrapper {
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
 
  protected:
-  virtual void appended(uint64_t /*length*/) {}
-  virtual void synced(uint64_t length) = 0;
+  virtual void appended(uint64_t /*length*/) noexcept {}
+  virtual void synced(uint64_t length) noexcept = 0;
 
   uint64_t length() const { return length_.load(std::memory_order_acquire); }
   atoll_store *const store_;
@@ -68,15 +69,15 @@ class LogWriter : public rocksdb::FSWritableFileOwnerWrapper {
   std::atomic<uint64_t> length_{0};
 };
 
-class ManifestWriter final : public LogWriter {
+class ManifestWriter : public LogWriter {
  public:
   using LogWriter::LogWriter;
 
  private:
-  void synced(uint64_t length) override { atoll_store_manifest_synced(store_, number_, length); }
+  void synced(uint64_t length) noexcept override { atoll_store_manifest_synced(store_, number_, length); }
 };
 
-class WalWriter final : public LogWriter {
+class WalWriter : public LogWriter {
  public:
   WalWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number,
             std::string path);
@@ -93,8 +94,8 @@ class WalWriter final : public LogWriter {
   rocksdb::IOStatus Close(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
 
  private:
-  void appended(uint64_t length) override { atoll_store_wal_appended(store_, number_, length); }
-  void synced(uint64_t length) override { atoll_store_wal_synced(store_, number_, length); }
+  void appended(uint64_t length) noexcept override { atoll_store_wal_appended(store_, number_, length); }
+  void synced(uint64_t length) noexcept override { atoll_store_wal_synced(store_, number_, length); }
   void prepare(size_t bytes);
   void note_synced();
   void note_closed();

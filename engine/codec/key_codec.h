@@ -19,7 +19,7 @@
 namespace atoll::codec {
 
 // What the codec needs to know of a character set collation. Implemented by the handler over the
-// server's CHARSET_INFO (handler/collation.h), so that this folder stays pure.
+// server's CHARSET_INFO (handler/server/collation.h), so that this folder stays pure.
 class Collation {
  public:
   virtual ~Collation() = default;

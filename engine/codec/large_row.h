@@ -7,7 +7,7 @@
 // Invariants
 //   ROW-4  A reference is never taken for a packed row, and pieces that are not exactly those it was made for
 //          are corruption.
-// Tests: large_row_test.cc, tests/test_huge.py.
+// Tests: large_row_test.cc, tests/sql/test_huge.py.
 #pragma once
 
 #include <cstddef>

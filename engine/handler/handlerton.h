@@ -4,20 +4,23 @@
 #include <string>
 
 #include "base/status.h"
-#include "txn/lock_table.h"
+#include "txn/locks/lock_table.h"
 
 struct handlerton;
 class THD;
 
 namespace atoll::handler {
 
-// Fills every callback, flag and option list of the engine. Called once from plugin init.
+// Fills the flags, the option list and the callbacks of the engine but those that concern its start, stop and
+// status (plugin/plugin.cc). Called once from plugin init.
 void fill_handlerton(handlerton *hton);
+
+// The engine as the server knows it: what fill_handlerton() got.
+handlerton *own_handlerton();
 
 void fill_transaction_callbacks(handlerton *hton);
 void fill_ddl_callbacks(handlerton *hton);
 void fill_discovery_callbacks(handlerton *hton);
-void fill_ddl_recovery_callbacks(handlerton *hton);
 
 // When the ALTER of a partitioned table from ATOLL to another engine is rolled forward after a crash, the
 // server asks the old table's engine to rename the new table. Does so with that engine, by the paths of the

@@ -1,11 +1,12 @@
 // ha_atoll: capabilities, open and close.
 #include "handler/ha_atoll.h"
 
-#include "handler/bulk_copy.h"
-#include "handler/error_map.h"
-#include "handler/temporary_tables.h"
-#include "handler/table_name.h"
-#include "plugin/instance.h"
+#include "engine/running.h"
+#include "handler/write/bulk_copy.h"
+#include "handler/server/error_map.h"
+#include "handler/ddl/table_name.h"
+#include "handler/ddl/temporary_tables.h"
+#include "handler/write/virtual_columns.h"
 
 using atoll::Code;
 using atoll::Status;
@@ -30,7 +31,7 @@ bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) 
 // it is the catalog's, fetching it again would go on for ever.
 Status contradiction(const TABLE_SHARE *share, const atoll::catalog::TableDef &def, const Status &status) {
   const atoll::catalog::TablePtr owner =
-      atoll::plugin::instance()->catalog->find(def.database, ah::whole_table(def.name));
+      atoll::engine::running()->catalog()->find(def.database, ah::whole_table(def.name));
   if (!owner || !has_frm_of(share, *owner)) return status;
   return Status(Code::kCorruption, std::string(status.message()) +
                                        "; the catalog contradicts itself: drop the table and load it again");
@@ -42,7 +43,7 @@ ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share
 ha_atoll::~ha_atoll() = default;
 
 // Statements may be logged as such only where range locks protect what they read; replicas apply them always.
-handler::Table_flags ha_atoll::table_flags() const {
+handler::Table_flags ha_atoll::table_flags() const noexcept {
   Table_flags flags = HA_BINLOG_ROW_CAPABLE | HA_REC_NOT_IN_SEQ | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
                       HA_PRIMARY_KEY_IN_READ_INDEX | HA_TABLE_SCAN_ON_INDEX | HA_NULL_IN_KEY |
                       HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
@@ -55,7 +56,7 @@ handler::Table_flags ha_atoll::table_flags() const {
   return flags;
 }
 
-ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const {
+ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcept {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   const KEY &key = table_share->key_info[index];
   if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
@@ -77,14 +78,14 @@ constexpr ha_rows kManyLookupsMin = 1000;
 
 // In InnoDB's unit, pages of 16 KiB of uncompressed rows: the optimizer's constants are made for it, and a
 // join may have tables of both engines. Compressed bytes count twice, which is about what they become.
-double ha_atoll::scan_time() {
+double ha_atoll::scan_time() noexcept {
   const bool compressed =
       layout_ != nullptr && layout_->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
   const double bytes = static_cast<double>(stats.data_file_length) * (compressed ? 2 : 1);
   return std::max(bytes / (16.0 * 1024), 1.0);
 }
 
-double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) {
+double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) noexcept {
   if (index == table_share->primary_key) {
     const double scan = scan_time();
     const double total = static_cast<double>(std::max<ha_rows>(stats.records, 1));
@@ -102,23 +103,23 @@ double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) {
   return std::max(lookups, std::min(dearer, static_cast<double>(stats.records)));
 }
 
-double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) {
+double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) noexcept {
   return ::handler::keyread_time(index, ranges, rows);
 }
 
 Status ha_atoll::load_layout(const char *name) {
-  ATOLL_RETURN_IF_ERROR(atoll::plugin::ready());
-  atoll::plugin::Instance *instance = atoll::plugin::instance();
+  ATOLL_RETURN_IF_ERROR(atoll::engine::ready());
+  atoll::engine::Engine *running = atoll::engine::running();
   atoll::catalog::TablePtr def;
   atoll::lsm::Family *family = nullptr;
   // The copy that ALTER fills is opened like a TEMPORARY table, but is none: ask the registry, not the share.
   if (table_share->tmp_table != NO_TMP_TABLE) def = ah::TemporaryTables::find(name);
   if (def) {
-    family = instance->database->temp_family();
+    family = running->database()->temp_family();
   } else {
     const ah::TableName parsed = ah::parse_table_name(name);
-    def = instance->catalog->find(parsed.database, parsed.table);
-    if (def) family = instance->database->find_family(def->family_id);
+    def = running->catalog()->find(parsed.database, parsed.table);
+    if (def) family = running->database()->find_family(def->family_id);
   }
   if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
   if (is_outdated(table_share, *def))
@@ -127,18 +128,14 @@ Status ha_atoll::load_layout(const char *name) {
     return Status(Code::kCorruption,
                   "its column family is missing; if the server's log of the start does not say why, restore "
                   "the bucket, or drop the table");
-  const Status status = Layout::build(table, def, family, &layout_);
+  const Status status = ah::build_layout(table, def, family, &layout_);
   return status.code() == Code::kInvalid && def->id != 0 ? contradiction(table_share, *def, status) : status;
 }
 
-int ha_atoll::open(const char *name, int, uint) {
-  Status status = load_layout(name);
-  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
-  if (status.code() == Code::kInvalid && atoll::plugin::instance() != nullptr)
-    return HA_ERR_TABLE_DEF_CHANGED;
-  if (!status.ok()) return fail(status);
-
+void ha_atoll::find_share() {
   lock_shared_ha_data();
+  const auto unlock = [](ha_atoll *file) { file->unlock_shared_ha_data(); };
+  const std::unique_ptr<ha_atoll, decltype(unlock)> locked(this, unlock);
   share_ = static_cast<ah::Share *>(get_ha_share_ptr());
   if (share_ == nullptr) {
     share_ = new ah::Share(layout_);
@@ -148,20 +145,28 @@ int ha_atoll::open(const char *name, int, uint) {
   } else {
     share_->set_layout(layout_);
   }
-  unlock_shared_ha_data();
+}
 
+int ha_atoll::open(const char *name, int, uint) {
+  Status status = load_layout(name);
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.code() == Code::kInvalid && atoll::engine::running() != nullptr) return HA_ERR_TABLE_DEF_CHANGED;
+  if (!status.ok()) return fail(status);
+
+  find_share();
+  atoll::engine::Engine *running = atoll::engine::running();
+  reader_.table().connect(running->database(), running->transactions()->locks(), is_sequence());
   ref_length =
       layout_->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
   stats.block_size = 16384;
   search_record_.resize(table_share->reclength);
-  indexes_virtual_text_ = false;
-  for (uint i = 0; i < table_share->keys; i++) indexes_virtual_text_ |= indexes_virtual_text(i);
+  indexes_virtual_text_ = ah::indexes_virtual_text(table);
   load_statistics();
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
 int ha_atoll::close() {
-  close_cursor();
+  reader_.close();
   parallel_.reset();
   bulk_.reset();
   newest_layout_.reset();
@@ -171,21 +176,18 @@ int ha_atoll::close() {
 
 // Clears what one statement left; called at its end for each table it used.
 int ha_atoll::reset() {
-  close_cursor();
+  reader_.end_statement();
   parallel_.reset();
-  batch_.restart();
   multi_range_ = {};
-  cond_pop();
-  keyread_ = entries_suffice_ = current_lock_is_new_ = false;
-  row_slice_.Reset();
+  view_.set_condition(nullptr);
+  view_.set_keyread(false);
+  reader_.wanted().entries_suffice = false;
   absent_keys_ = {};
   // The server keeps handlers open for long: the memory of a large row would stay with each that had one.
   constexpr size_t kKeptBytesMax = 1 << 20;
-  for (std::string *buffer : {&row_buffer_, &packed_row_, &old_packed_row_})
+  for (std::string *buffer : {&packed_row_, &old_packed_row_})
     if (buffer->capacity() > kKeptBytesMax) std::string().swap(*buffer);
-  skip_locked_ = false;
-  semi_consistent_ = SemiConsistent::kOff;
-  has_next_bounds_ = false;
+  mode()->skip_locked = false;
   shown_error_ = 0;
   return 0;
 }
@@ -193,11 +195,12 @@ int ha_atoll::reset() {
 int ha_atoll::extra(ha_extra_function operation) {
   switch (operation) {
     case HA_EXTRA_KEYREAD:
-      keyread_ = true;
+      view_.set_keyread(true);
       choose_entries();
       break;
     case HA_EXTRA_NO_KEYREAD:
-      keyread_ = entries_suffice_ = false;
+      view_.set_keyread(false);
+      reader_.wanted().entries_suffice = false;
       break;
     case HA_EXTRA_BEGIN_COPY:
       begin_copy(false);
@@ -212,7 +215,7 @@ int ha_atoll::extra(ha_extra_function operation) {
       break;
     case HA_EXTRA_PREPARE_FOR_FORCED_CLOSE:
     case HA_EXTRA_PREPARE_FOR_RENAME:
-      close_cursor();
+      reader_.close();
       parallel_.reset();
       break;
     default:
@@ -225,10 +228,8 @@ handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   auto *copy = static_cast<ha_atoll *>(::handler::clone(name, mem_root));
   if (copy != nullptr) {
     copy->layout_ = layout_;
-    copy->lock_ = lock_;
     copy->session_ = session_;
-    copy->write_locked_ = write_locked_;
-    copy->skip_locked_ = skip_locked_;
+    *copy->mode() = *mode();
   }
   return copy;
 }
@@ -256,12 +257,12 @@ int ha_atoll::show_read_error(int error) {
 }
 
 // Not twice, where the server does not forget.
-void ha_atoll::print_error(int error, myf flags) {
+void ha_atoll::print_error(int error, myf flags) noexcept {
   if (error != std::exchange(shown_error_, 0)) ::handler::print_error(error, flags);
 }
 
 // The server appends the text to its own where that is complete already: only what SQL has no words for.
-bool ha_atoll::get_error_message(int error, String *out) {
+bool ha_atoll::get_error_message(int error, String *out) noexcept {
   if (last_error_.ok() || ah::to_ha_error(last_error_.code()) != error) return false;
   switch (last_error_.code()) {
     case Code::kDeadlock:

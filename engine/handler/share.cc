@@ -3,18 +3,20 @@
 
 #include "handler/share.h"
 
-#include "plugin/instance.h"
+#include "engine/running.h"
+#include "handler/server/callback.h"
 
 namespace atoll::handler {
 
 // FLUSH TABLES closes the tables of transactions that are under way, too: the numbers they took stay taken.
 Share::~Share() {
   unregister_share(this);
-  const plugin::Instance *instance = plugin::instance();
+  const engine::Engine *running = engine::running();
   const std::shared_ptr<const Layout> layout = this->layout();
-  if (instance == nullptr || !instance->catalog || layout->family()->side() != lsm::Side::kMain) return;
-  instance->catalog->raise_auto_increment(layout->def().id, next_auto_increment);
-  keep_rows(*layout, rows);
+  if (running == nullptr || !running->catalog() || layout->family()->side() != lsm::Side::kMain) return;
+  guarded([&] { running->catalog()->raise_auto_increment(layout->def().id, next_auto_increment); },
+          is_logged);
+  guarded_or_nothing([&] { keep_rows(*layout, rows); });  // an estimate
 }
 
 uint64_t Share::index_entries(size_t index, const std::function<uint64_t()> &count) {

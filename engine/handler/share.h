@@ -10,8 +10,8 @@
 #include <mutex>
 
 #include "handler/layout.h"
-#include "handler/online_build.h"
-#include "handler/table_statistics.h"
+#include "handler/alter/online/online_build.h"
+#include "handler/statistics/table_statistics.h"
 
 namespace atoll::handler {
 

@@ -1,6 +1,6 @@
 // What a commit's record in the log says about the commit besides its changes, so that a restore can stop at
 // one transaction: RocksDB writes a group of commits as one record, and the marks stay between their changes.
-// Bytes: docs/internals/formats-bucket.md, FMT-W12. The reader is crates/objstore/src/protocol/marks.rs.
+// Bytes: docs/internals/formats-bucket.md, FMT-W12. The reader is crates/objstore/src/protocol/wal/marks.rs.
 #pragma once
 
 #include <rocksdb/write_batch.h>

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cloudfs/cloud_file_system.h"
-#include "lsm/bulk_load.h"
+#include "cloudfs/guarded_files.h"
+#include "lsm/load/bulk_load.h"
 #include "lsm/database_impl.h"
 #include "lsm/info_log.h"
-#include "lsm/run_file.h"
+#include "lsm/load/run_file.h"
 
 namespace atoll::lsm {
 namespace {
@@ -78,8 +78,8 @@ Status DatabaseImpl::list_families(const rocksdb::DBOptions &options, std::vecto
 }
 
 Status DatabaseImpl::open_main() {
-  auto files = std::make_shared<cloudfs::CloudFileSystem>(rocksdb::FileSystem::Default(), options_.local_dir,
-                                                          options_.store);
+  auto files = std::make_shared<cloudfs::GuardedFileSystem>(rocksdb::FileSystem::Default(),
+                                                            options_.local_dir, options_.store);
   ATOLL_RETURN_IF_ERROR(files->adopt_local_tables());
   env_ = rocksdb::NewCompositeEnv(files);
 
@@ -89,6 +89,7 @@ Status DatabaseImpl::open_main() {
   db_options.listeners = {errors_, compactions_};
   std::vector<std::string> names;
   ATOLL_RETURN_IF_ERROR(list_families(db_options, &names));
+  parts_.filters_memtables = names.size() <= filtered_families_max(parts_);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (const std::string &name : names) {
     descriptors.emplace_back(name, family_options_by_name(name, options_.default_compression, parts_));

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "lsm/sort_budget.h"
+#include "lsm/load/sort_budget.h"
 #include "bridge/objstore.h"
 
 namespace atoll::lsm {

@@ -8,15 +8,15 @@
 #include <atomic>
 #include <memory>
 
-#include "lsm/compaction_log.h"
+#include "lsm/upkeep/compaction_log.h"
 #include "lsm/database.h"
-#include "lsm/error_watch.h"
+#include "lsm/upkeep/error_watch.h"
 #include "lsm/families.h"
-#include "lsm/group_sync.h"
-#include "lsm/idle_flush.h"
-#include "lsm/manual_compaction.h"
+#include "lsm/upkeep/group_sync.h"
+#include "lsm/upkeep/idle_flush.h"
+#include "lsm/upkeep/manual_compaction.h"
 #include "lsm/options.h"
-#include "lsm/range_reclaim.h"
+#include "lsm/upkeep/range_reclaim.h"
 
 namespace atoll::lsm {
 

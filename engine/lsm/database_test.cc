@@ -132,6 +132,30 @@ TEST(DatabaseTest, compression_of_a_family_survives_without_an_options_file) {
   EXPECT_EQ(descriptor.options.bottommost_compression_opts.level, 6);
 }
 
+double memtable_filter_part(Family *family) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  EXPECT_TRUE(family->handle()->GetDescriptor(&descriptor).ok());
+  return descriptor.options.memtable_whole_key_filtering ? descriptor.options.memtable_prefix_bloom_size_ratio
+                                                         : 0;
+}
+
+TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
+  TestDatabase database(false);
+  ASSERT_ATOLL_OK(database.open());
+  Family *family = nullptr;
+  ASSERT_ATOLL_OK(database->create_family(Compression(), &family));
+  const uint32_t first = family->id();
+  EXPECT_GT(memtable_filter_part(family), 0);
+  ASSERT_ATOLL_OK(database.reopen());
+  EXPECT_GT(memtable_filter_part(database->find_family(first)), 0);
+  const uint64_t families_max = filtered_families_max(make_shared_parts(database.options));
+  for (uint64_t i = 0; i < families_max; ++i)
+    ASSERT_ATOLL_OK(database->create_family(Compression(), &family));
+  ASSERT_ATOLL_OK(database.reopen());
+  EXPECT_EQ(memtable_filter_part(database->find_family(first)), 0);
+  EXPECT_GT(memtable_filter_part(database->shared_family()), 0);
+}
+
 TEST(DatabaseTest, a_fenced_database_refuses_writes_and_keeps_serving_reads) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/border/border.h"
+
 namespace atoll::lsm {
 namespace {
 
@@ -209,19 +211,26 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
 
 void FamilyRegistry::run() {
   Lock lock(mutex_);
-  while (!stopping_) {
-    const bool refill_due = reconciled_ && pool_.size() < kPoolLow;
-    if (!to_drop_.empty()) {
-      drop_queued(&lock);
-    } else if (refill_due) {
-      refill(&lock);
-    } else if (!to_release_.empty()) {
-      wake_.wait_until(lock, to_release_.front().first);
-    } else {
-      wake_.wait(lock);
-    }
-    release_handles(&lock);
+  while (!stopping_)
+    guarded([&] { run_once(&lock); },
+            [&](const Status &) {
+              if (!lock.owns_lock()) lock.lock();
+              wake_.wait_for(lock, kRetryInterval, [this] { return stopping_; });
+            });
+}
+
+void FamilyRegistry::run_once(Lock *lock) {
+  const bool refill_due = reconciled_ && pool_.size() < kPoolLow;
+  if (!to_drop_.empty()) {
+    drop_queued(lock);
+  } else if (refill_due) {
+    refill(lock);
+  } else if (!to_release_.empty()) {
+    wake_.wait_until(*lock, to_release_.front().first);
+  } else {
+    wake_.wait(*lock);
   }
+  release_handles(lock);
 }
 
 void FamilyRegistry::drop_queued(Lock *lock) {

@@ -105,6 +105,7 @@ class FamilyRegistry {
   bool is_empty(FamilyImpl *family);
   bool drop_now(FamilyImpl *family);
   void run();
+  void run_once(Lock *lock);
   void drop_queued(Lock *lock);
   void refill(Lock *lock);
   void release_handles(Lock *lock);

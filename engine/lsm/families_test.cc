@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "lsm/idle_flush.h"
+#include "lsm/upkeep/idle_flush.h"
 #include "lsm/test_database.h"
 
 namespace atoll::lsm {

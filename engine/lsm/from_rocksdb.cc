@@ -34,7 +34,7 @@ Code code_of(const rocksdb::Status &status) {
     case rocksdb::Status::kTimedOut:
       return status.subcode() == rocksdb::Status::kLockTimeout ? Code::kLockTimeout : Code::kUnavailable;
     case rocksdb::Status::kAborted:
-      return status.subcode() == rocksdb::Status::kMemoryLimit ? Code::kUnavailable : Code::kInterrupted;
+      return status.subcode() == rocksdb::Status::kMemoryLimit ? Code::kNoMemory : Code::kInterrupted;
     case rocksdb::Status::kBusy:
       return status.subcode() == rocksdb::Status::kDeadlock ? Code::kDeadlock : Code::kUnavailable;
     case rocksdb::Status::kMergeInProgress:

@@ -2,6 +2,8 @@
 
 #include <rocksdb/options.h>
 
+#include "base/border/border.h"
+
 namespace atoll::lsm {
 namespace {
 
@@ -11,14 +13,16 @@ class WithoutHeaders final : public rocksdb::Logger {
       : rocksdb::Logger(rocksdb::InfoLogLevel::INFO_LEVEL), target_(std::move(target)) {}
 
   using rocksdb::Logger::Logv;
-  void LogHeader(const char * /*format*/, va_list /*arguments*/) override {}
-  void Logv(const char *format, va_list arguments) override { target_->Logv(format, arguments); }
-  void Logv(const rocksdb::InfoLogLevel level, const char *format, va_list arguments) override {
-    if (level == rocksdb::InfoLogLevel::HEADER_LEVEL || level < GetInfoLogLevel()) return;
-    target_->Logv(level, format, arguments);
+  void LogHeader(const char * /*format*/, va_list /*arguments*/) noexcept override {}
+  void Logv(const char *format, va_list arguments) noexcept override {
+    guarded_or_nothing([&] { target_->Logv(format, arguments); });
   }
-  void Flush() override { target_->Flush(); }
-  size_t GetLogFileSize() const override { return target_->GetLogFileSize(); }
+  void Logv(const rocksdb::InfoLogLevel level, const char *format, va_list arguments) noexcept override {
+    if (level == rocksdb::InfoLogLevel::HEADER_LEVEL || level < GetInfoLogLevel()) return;
+    guarded_or_nothing([&] { target_->Logv(level, format, arguments); });
+  }
+  void Flush() noexcept override { target_->Flush(); }
+  size_t GetLogFileSize() const noexcept override { return target_->GetLogFileSize(); }
 
  private:
   std::shared_ptr<rocksdb::Logger> target_;

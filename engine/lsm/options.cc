@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <thread>
 
-#include "lsm/split_compression.h"
-#include "lsm/work_statistics.h"
+#include "lsm/blocks/split_compression.h"
+#include "lsm/figures/work_statistics.h"
 
 namespace atoll::lsm {
 namespace {
@@ -53,6 +53,17 @@ constexpr uint32_t kHiddenEntriesMax = 10000;
 // A file is compacted when half of some entries in a row, or of all, are deletions.
 constexpr size_t kDeletionWindow = 1024, kDeletionsInWindow = 512;
 constexpr double kDeletionRatio = 0.5;
+
+// Part of a memtable's size that its filter takes: eight bits for each entry of 200 bytes, so that of a
+// hundred searches for keys that it lacks three walk its list. The shared family's entries are smaller.
+constexpr double kMemtableFilterPart = 0.005, kSharedMemtableFilterPart = 0.02;
+constexpr uint64_t kFiltersPartOfBudget = 8;
+
+// A search by key need not walk a memtable that lacks the key: that was half of a lookup under TPC-C.
+void filter_memtables(double part, rocksdb::ColumnFamilyOptions *options) {
+  options->memtable_whole_key_filtering = true;
+  options->memtable_prefix_bloom_size_ratio = part;
+}
 
 // With this many, the merge of the sorted runs is slower than they are.
 constexpr int kCompressionThreadsMax = 4;
@@ -180,6 +191,12 @@ SharedParts make_shared_parts(const DatabaseOptions &options) {
 
 // ---- Databases -----------------------------------------------------------------------------------
 
+uint64_t filtered_families_max(const SharedParts &parts) {
+  const double filter_bytes = static_cast<double>(parts.memtable_bytes) * kMemtableFilterPart;
+  const uint64_t filters_budget = parts.write_buffers->buffer_size() / kFiltersPartOfBudget;
+  return static_cast<uint64_t>(static_cast<double>(filters_budget) / filter_bytes);
+}
+
 rocksdb::DBOptions main_database_options(const DatabaseOptions & /*options*/, const SharedParts &parts) {
   rocksdb::DBOptions options = base_options(parts);
   // A torn end of the newest WAL is what a crash leaves and ends recovery; anything behind a hole is
@@ -253,6 +270,7 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   options.memtable_op_scan_flush_trigger = kHiddenEntriesMax;
   options.table_properties_collector_factories = {parts.deletions};
   options.optimize_filters_for_hits = false;  // unique checks ask for absent keys
+  if (parts.filters_memtables) filter_memtables(kMemtableFilterPart, &options);
   return options;
 }
 
@@ -263,12 +281,7 @@ rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const
   }
   const std::optional<FamilyName> parsed = parse_family_name(name);
   rocksdb::ColumnFamilyOptions options = family_options(parsed ? parsed->compression : fallback, parts);
-  // A search by key need not walk a memtable that lacks the key. The filter is made whole with each memtable
-  // (1.3 MB for one of 64 MiB), which thousands of families could not afford.
-  if (name == kSharedFamilyName) {
-    options.memtable_whole_key_filtering = true;
-    options.memtable_prefix_bloom_size_ratio = 0.02;
-  }
+  if (name == kSharedFamilyName) filter_memtables(kSharedMemtableFilterPart, &options);
   return options;
 }
 

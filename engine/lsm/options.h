@@ -48,7 +48,12 @@ struct SharedParts {
   uint64_t memtable_bytes = 0;                                          // of one family
   uint64_t wal_bytes_max = 0;
   int threads = 0;
+  bool filters_memtables = true;  // of all families; see filtered_families_max()
 };
+
+// With more families than that, only the shared one has filters in its memtables: each filter takes its
+// memory whether the family is written or not, and together they may take an eighth of the memtables' budget.
+uint64_t filtered_families_max(const SharedParts &parts);
 
 SharedParts make_shared_parts(const DatabaseOptions &options);
 

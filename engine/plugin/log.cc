@@ -8,7 +8,8 @@
 #include <map>
 #include <mutex>
 
-#include "plugin/instance.h"
+#include "base/border/border.h"
+#include "bridge/objstore.h"
 #include "plugin/log.h"
 
 namespace atoll::plugin {
@@ -18,7 +19,7 @@ constexpr std::chrono::seconds kQuietTime(60);
 constexpr size_t kRemembered = 64;  // messages; plenty for one kind of trouble, small enough to scan
 
 // True the first time within kQuietTime.
-bool is_news(const std::string &message) {
+bool is_new(const std::string &message) {
   static std::mutex mutex;
   static std::map<std::string, std::chrono::steady_clock::time_point> said;
   const auto now = std::chrono::steady_clock::now();
@@ -28,6 +29,12 @@ bool is_news(const std::string &message) {
   if (said.size() >= kRemembered) said.clear();
   said.emplace(message, now);
   return true;
+}
+
+// `key` makes the text that tells one message from another. True also without memory to know that.
+template <typename Key>
+bool is_news(const Key &key) {
+  return guarded([&] { return is_new(key()); }, [](const Status &) { return true; });
 }
 
 // Warnings repeat themselves with other numbers (times, attempts): what they start with tells them apart.
@@ -41,22 +48,14 @@ std::string without_numbers(const std::string &message) {
 
 }  // namespace
 
-void log_info(const std::string &message) { sql_print_information("ATOLL: %s", message.c_str()); }
-
-void log_warning(const std::string &message) {
-  if (is_news(without_numbers(message))) sql_print_warning("ATOLL: %s", message.c_str());
+void write_to_server_log(int level, const char *message) noexcept {
+  if (level >= ATOLL_LOG_ERROR) {
+    if (is_news([&] { return std::string(message); })) sql_print_error("ATOLL: %s", message);
+  } else if (level == ATOLL_LOG_WARNING) {
+    if (is_news([&] { return without_numbers(message); })) sql_print_warning("ATOLL: %s", message);
+  } else {
+    sql_print_information("ATOLL: %s", message);
+  }
 }
-
-void log_error(const std::string &message) {
-  if (is_news(message)) sql_print_error("ATOLL: %s", message.c_str());
-}
-
-void log_at_level(int level, const std::string &message) {
-  if (level >= ATOLL_LOG_ERROR) return log_error(message);
-  if (level == ATOLL_LOG_WARNING) return log_warning(message);
-  log_info(message);
-}
-
-void log_from_store(int level, const char *message) { log_at_level(level, message); }
 
 }  // namespace atoll::plugin

@@ -1,14 +1,12 @@
-// Log functions of the layers below, as they want to call them.
+// The server's error log as the sink of base/log.h.
 #pragma once
-
-#include <string>
 
 #include "base/namespace.h"
 
 namespace atoll::plugin {
 
-// `level`: ATOLL_LOG_INFO, _WARNING, _ERROR.
-void log_at_level(int level, const std::string &message);
-void log_from_store(int level, const char *message);
+// Writes to the server's error log; a warning or an error that was said within the last minute is left out.
+// `level`: ATOLL_LOG_INFO, _WARNING, _ERROR. Never throws. Threads: any.
+void write_to_server_log(int level, const char *message) noexcept;
 
 }  // namespace atoll::plugin

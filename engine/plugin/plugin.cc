@@ -4,12 +4,16 @@
 #include <log.h>
 #include <mysqld.h>
 
-#include "plugin/instance.h"
 #include "plugin/plugin.h"
 
-#include "handler/coordinator_log.h"
+#include "base/log.h"
+#include "handler/server/callback.h"
+#include "handler/session/coordinator_log.h"
 #include "handler/handlerton.h"
-#include "plugin/heap.h"
+#include "plugin/host/heap.h"
+#include "plugin/log.h"
+#include "plugin/start_stop.h"
+#include "plugin/show/status.h"
 #include "plugin/sysvars.h"
 
 namespace atoll::plugin {
@@ -26,20 +30,47 @@ void warn_about_late_loading() {
       "configuration file and restart");
 }
 
-}  // namespace
+bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type) {
+  if (type != HA_ENGINE_STATUS) return false;
+  const std::string text = engine_status_text();
+  return print(thd, STRING_WITH_LEN("ATOLL"), STRING_WITH_LEN(""), text.data(),
+               static_cast<uint>(text.size()));
+}
 
-int init_engine(void *engine) {
-  auto *hton = static_cast<handlerton *>(engine);
-  bound_heap();
-  handler::fill_handlerton(hton);
-  warn_about_late_loading();
-  (void)start_instance(hton);  // logged and kept for ready(): the server starts in any case
-  if (!mysqld_server_started) handler::commit_decided_transactions();
+// The server has done with its DDL log.
+int signal_ddl_recovery_done(handlerton *) {
+  finish_ddl_recovery(/*with_log=*/true);
   return 0;
 }
 
+void fill_callbacks(handlerton *hton) {
+  handler::fill_handlerton(hton);
+  hton->show_status = guarded_function<show_status, handler::fails_by<true>>;
+  hton->pre_shutdown = guarded_function<stop_moves, handler::is_logged>;
+  hton->signal_ddl_recovery_done = guarded_function<signal_ddl_recovery_done, handler::is_logged_by<0>>;
+}
+
+void start_engine(handlerton *hton) {
+  set_log_sink(&write_to_server_log);
+  bound_heap();
+  fill_callbacks(hton);
+  warn_about_late_loading();
+  (void)start_instance(hton);  // logged and kept for engine::ready(): the server starts in any case
+  if (!mysqld_server_started) handler::commit_decided_transactions();
+}
+
+}  // namespace
+
+int init_engine(void *engine) {
+  return guarded([&] { return start_engine(static_cast<handlerton *>(engine)), 0; },
+                 [](const Status &status) {
+                   guarded(stop_instance, handler::is_logged);
+                   return handler::is_logged_by<1>(status);
+                 });
+}
+
 int deinit_engine(void *) {
-  stop_instance();
+  guarded(stop_instance, handler::is_logged);
   return 0;
 }
 

@@ -5,10 +5,10 @@
 #include <mysql/plugin.h>
 #include <mysql/plugin_function.h>
 
-#include "plugin/info_schema.h"
+#include "plugin/show/info_schema.h"
 #include "plugin/plugin.h"
-#include "plugin/snapshot_functions.h"
-#include "plugin/status.h"
+#include "plugin/snapshots/snapshot_functions.h"
+#include "plugin/show/status.h"
 #include "plugin/sysvars.h"
 
 namespace {

@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "base/memory_limit.h"
-#include "plugin/instance.h"
-#include "plugin/snapshot_schedule.h"
+#include "engine/running.h"
+#include "handler/server/callback.h"
+#include "plugin/s3_keys.h"
+#include "plugin/snapshots/snapshot_schedule.h"
 #include "plugin/sysvars.h"
 
 namespace atoll::plugin {
@@ -19,7 +21,6 @@ namespace {
 
 constexpr unsigned long long kMiB = 1024ULL * 1024;
 constexpr unsigned long long kGiB = 1024 * kMiB;
-constexpr char kMask[] = "*****";
 
 // Positions in durability_names; the first three are ATOLL_DURABILITY_*.
 constexpr unsigned long kDurabilityAuto = 3;
@@ -32,12 +33,8 @@ TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compre
 
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
-unsigned long long cache_size_value, backlog_max_value, block_cache_size_value, lag_max_bytes_value,
-    transaction_memory_value, shared_table_max_value;
-unsigned long durability_value, compression_value;
-unsigned int lag_max_ms_value, lag_wait_timeout_value, request_timeout_value, flush_log_value,
-    compression_level_value;
-char take_over_value, read_only_value;
+engine::Settings live;
+char take_over_value;
 char *snapshot_schedule_value;
 
 // Set once by take_settings(): what `auto` stands for.
@@ -57,33 +54,50 @@ unsigned long long default_transaction_memory() {
 unsigned int default_scan_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
 
 void update_store_limits() {
-  Instance *running = instance();
-  if (running == nullptr || running->store == nullptr) return;
-  atoll_store_set_durability(running->store, durability(), lag_ms_max(), lag_bytes_max());
+  const engine::Engine *running = engine::running();
+  if (running == nullptr) return;
+  atoll_store_set_durability(running->store(), static_cast<uint8_t>(live.durability), live.lag_ms_max,
+                             live.lag_bytes_max);
+}
+
+void update_history() {
+  const engine::Engine *running = engine::running();
+  if (running == nullptr) return;
+  atoll_store_set_history(running->store(), live.history_retention_s, live.history_bytes_max);
+}
+
+void update_history_retention(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned int *>(variable) = *static_cast<const unsigned int *>(value);
+  update_history();
+}
+
+void update_history_max_bytes(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+  *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
+  update_history();
 }
 
 void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  Instance *running = instance();
-  if (running != nullptr && running->store != nullptr)
-    atoll_store_set_cache_bytes(running->store, fitting_cache_bytes());
+  const engine::Engine *running = engine::running();
+  if (running != nullptr) atoll_store_set_cache_bytes(running->store(), running->fitting_cache_bytes());
 }
 
 void update_backlog_max(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  Instance *running = instance();
-  if (running != nullptr && running->store != nullptr)
-    atoll_store_set_backlog_bytes_max(running->store, backlog_bytes_max());
+  const engine::Engine *running = engine::running();
+  if (running != nullptr) atoll_store_set_backlog_bytes_max(running->store(), live.backlog_bytes_max);
 }
 
 void update_block_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  if (instance() != nullptr) instance()->database->set_block_cache_bytes(block_cache_bytes());
+  if (const engine::Engine *running = engine::running())
+    running->database()->set_block_cache_bytes(live.block_cache_bytes);
 }
 
 void update_transaction_memory(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  if (instance() != nullptr) instance()->transactions->set_transaction_memory(transaction_memory_bytes());
+  if (const engine::Engine *running = engine::running())
+    running->transactions()->set_transaction_memory(live.transaction_memory_bytes);
 }
 
 void update_durability(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -111,6 +125,11 @@ int check_snapshot_schedule(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_my
   return 0;
 }
 
+template <auto kHook>
+constexpr auto guarded_hook = guarded_function<kHook, handler::fails>;
+template <auto kCheck>
+constexpr auto guarded_check = guarded_function<kCheck, handler::fails_by<1>>;
+
 // ---- The bucket: read at start ----
 
 MYSQL_SYSVAR_STR(url, url_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
@@ -123,16 +142,15 @@ MYSQL_SYSVAR_STR(s3_endpoint, endpoint_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_R
 MYSQL_SYSVAR_STR(s3_region, region_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
                  "Region of the bucket. Default: the one that the server tells, else us-east-1", nullptr,
                  nullptr, "");
-MYSQL_SYSVAR_STR(s3_access_key, access_key_value,
-                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
-                 "Access key, shown masked. Default: credentials of the environment, the profile or the role",
-                 nullptr, nullptr, "");
-MYSQL_SYSVAR_STR(s3_secret_key, secret_key_value,
-                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
-                 "Secret key that belongs to atoll_s3_access_key, shown masked", nullptr, nullptr, "");
-MYSQL_SYSVAR_STR(s3_session_token, session_token_value,
-                 PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
-                 "Token of temporary credentials, shown masked", nullptr, nullptr, "");
+MYSQL_SYSVAR_STR(s3_access_key, access_key_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                 "Access key, shown masked. A new one is used when atoll_s3_secret_key has been set, too. "
+                 "Default: credentials of the environment, the profile or the role",
+                 check_access_key, update_waiting_key, "");
+MYSQL_SYSVAR_STR(s3_secret_key, secret_key_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                 "Secret key that belongs to atoll_s3_access_key, shown masked", check_secret_key,
+                 update_secret_key, "");
+MYSQL_SYSVAR_STR(s3_session_token, session_token_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                 "Token of temporary credentials, shown masked", check_session_token, update_waiting_key, "");
 MYSQL_SYSVAR_STR(s3_ca_file, ca_file_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
                  "PEM file of certificate authorities that are trusted for https, beside the system's",
                  nullptr, nullptr, "");
@@ -154,70 +172,79 @@ MYSQL_SYSVAR_BOOL(
     "At start, take the bucket from another server that is still running: that one turns read-only. "
     "OFF: refuse to start while another server owns the bucket",
     nullptr, nullptr, 0);
-MYSQL_SYSVAR_UINT(request_timeout, request_timeout_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+MYSQL_SYSVAR_UINT(request_timeout, live.request_timeout_s, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                   "Seconds one request to the bucket may take, first byte to last, before it is repeated",
                   nullptr, nullptr, 30, 1, 600, 0);
 
 // ---- Durability ----
 
 MYSQL_SYSVAR_ENUM(
-    durability, durability_value, PLUGIN_VAR_RQCMDARG,
+    durability, live.durability, PLUGIN_VAR_RQCMDARG,
     "What COMMIT promises. local: on local disk. async: on local disk, and in the bucket within "
     "atoll_lag_max_ms and atoll_lag_max_bytes, beyond which commits wait. sync: in the bucket. "
     "auto: local with a file:// bucket, async otherwise",
-    nullptr, update_durability, kDurabilityAuto, &durability_typelib);
-MYSQL_SYSVAR_UINT(lag_max_ms, lag_max_ms_value, PLUGIN_VAR_RQCMDARG,
+    nullptr, guarded_hook<update_durability>, kDurabilityAuto, &durability_typelib);
+MYSQL_SYSVAR_UINT(lag_max_ms, live.lag_ms_max, PLUGIN_VAR_RQCMDARG,
                   "Milliseconds the bucket may stay behind local commits with atoll_durability=async",
-                  nullptr, update_lag_ms, 2000, 100, 3600000, 0);
-MYSQL_SYSVAR_ULONGLONG(lag_max_bytes, lag_max_bytes_value, PLUGIN_VAR_RQCMDARG,
+                  nullptr, guarded_hook<update_lag_ms>, 2000, 100, 3600000, 0);
+MYSQL_SYSVAR_ULONGLONG(lag_max_bytes, live.lag_bytes_max, PLUGIN_VAR_RQCMDARG,
                        "Bytes of log the bucket may stay behind local commits with atoll_durability=async",
-                       nullptr, update_lag_bytes, 64 * kMiB, kMiB, 1024 * kGiB, 0);
+                       nullptr, guarded_hook<update_lag_bytes>, 64 * kMiB, kMiB, 1024 * kGiB, 0);
 MYSQL_SYSVAR_UINT(
-    lag_wait_timeout, lag_wait_timeout_value, PLUGIN_VAR_RQCMDARG,
+    lag_wait_timeout, live.lag_wait_timeout_s, PLUGIN_VAR_RQCMDARG,
     "Seconds a commit or DDL statement waits for a bucket that lags too much before it reports so", nullptr,
     nullptr, 300, 1, 86400, 0);
 MYSQL_SYSVAR_UINT(
-    flush_log_at_trx_commit, flush_log_value, PLUGIN_VAR_RQCMDARG,
+    flush_log_at_trx_commit, live.flush_log_at_trx_commit, PLUGIN_VAR_RQCMDARG,
     "1: sync the local log at each commit. 0 and 2: write it at each commit, sync it each second", nullptr,
     nullptr, 1, 0, 2, 0);
 MYSQL_SYSVAR_STR(
     snapshot_schedule, snapshot_schedule_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
     "Snapshots to make by themselves, and how many of each to keep, e.g. hourly 24, daily 7; also weekly "
     "and monthly. Empty: none",
-    check_snapshot_schedule, nullptr, "");
-MYSQL_SYSVAR_BOOL(read_only, read_only_value, PLUGIN_VAR_OPCMDARG,
+    guarded_check<check_snapshot_schedule>, nullptr, "");
+MYSQL_SYSVAR_UINT(
+    history_retention, live.history_retention_s, PLUGIN_VAR_RQCMDARG,
+    "Seconds for which the bucket keeps what it needs to have each commit's moment again (atollctl "
+    "restore --at, clone --at). 0: no history",
+    nullptr, guarded_hook<update_history_retention>, 0, 0, 366 * 86400, 0);
+MYSQL_SYSVAR_ULONGLONG(history_max_bytes, live.history_bytes_max, PLUGIN_VAR_RQCMDARG,
+                       "Bytes that may stay in the bucket only because of atoll_history_retention. Beyond, "
+                       "the history becomes shorter",
+                       nullptr, guarded_hook<update_history_max_bytes>, 100 * kGiB, kMiB, 1ULL << 60, 0);
+MYSQL_SYSVAR_BOOL(read_only, live.is_read_only, PLUGIN_VAR_OPCMDARG,
                   "Refuse every change of ATOLL tables, for all users", nullptr, nullptr, 0);
 
 // ---- Memory, disk, processors ----
 
 MYSQL_SYSVAR_ULONGLONG(
-    cache_size, cache_size_value, PLUGIN_VAR_RQCMDARG,
+    cache_size, live.cache_bytes, PLUGIN_VAR_RQCMDARG,
     "Bytes of local disk that may hold copies of what the bucket holds (not used with file://)", nullptr,
-    update_cache_size, 10 * kGiB, 16 * kMiB, 1ULL << 50, kMiB);
-MYSQL_SYSVAR_ULONGLONG(upload_backlog_max, backlog_max_value, PLUGIN_VAR_RQCMDARG,
+    guarded_hook<update_cache_size>, 10 * kGiB, 16 * kMiB, 1ULL << 50, kMiB);
+MYSQL_SYSVAR_ULONGLONG(upload_backlog_max, live.backlog_bytes_max, PLUGIN_VAR_RQCMDARG,
                        "Bytes of finished table files that may wait on local disk for their upload. Beyond, "
                        "what makes such files "
                        "waits: flushes, compactions, bulk loads, and in the end commits",
-                       nullptr, update_backlog_max, kGiB, kMiB, 1ULL << 50, kMiB);
+                       nullptr, guarded_hook<update_backlog_max>, kGiB, kMiB, 1ULL << 50, kMiB);
 MYSQL_SYSVAR_ULONGLONG(
-    block_cache_size, block_cache_size_value, PLUGIN_VAR_RQCMDARG,
+    block_cache_size, live.block_cache_bytes, PLUGIN_VAR_RQCMDARG,
     "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, at most 1 GiB", nullptr,
-    update_block_cache_size, default_block_cache_size(), 8 * kMiB, 1ULL << 44, kMiB);
+    guarded_hook<update_block_cache_size>, default_block_cache_size(), 8 * kMiB, 1ULL << 44, kMiB);
 MYSQL_SYSVAR_ULONGLONG(
-    transaction_memory, transaction_memory_value, PLUGIN_VAR_RQCMDARG,
+    transaction_memory, live.transaction_memory_bytes, PLUGIN_VAR_RQCMDARG,
     "Bytes of memory for what one transaction has written and locked. Beyond half of it, changes go to local "
     "disk; beyond a quarter, row locks become locks on ranges of rows, which may have more rows in them. "
     "Default: a sixteenth of the memory, at least 64 MiB and at most 1 GiB",
-    nullptr, update_transaction_memory, default_transaction_memory(), kMiB, 1024 * kGiB, kMiB);
-MYSQL_SYSVAR_ENUM(compression, compression_value, PLUGIN_VAR_RQCMDARG,
+    nullptr, guarded_hook<update_transaction_memory>, default_transaction_memory(), kMiB, 1024 * kGiB, kMiB);
+MYSQL_SYSVAR_ENUM(compression, live.compression_algorithm, PLUGIN_VAR_RQCMDARG,
                   "Compression of tables created without the COMPRESSION option: none, lz4, zstd or zlib",
                   nullptr, nullptr, static_cast<unsigned long>(lsm::Algorithm::kZstd), &compression_typelib);
 MYSQL_SYSVAR_ULONGLONG(
-    shared_table_max, shared_table_max_value, PLUGIN_VAR_RQCMDARG,
+    shared_table_max, live.shared_table_bytes_max, PLUGIN_VAR_RQCMDARG,
     "Bytes that a table or partition may take in the column family that small tables share. One that becomes "
     "larger moves to a family of its own, in the background, while it is used. 0: none moves",
     nullptr, nullptr, 32 * kMiB, 0, 1024 * kGiB, 0);
-MYSQL_SYSVAR_UINT(compression_level, compression_level_value, PLUGIN_VAR_RQCMDARG,
+MYSQL_SYSVAR_UINT(compression_level, live.compression_level, PLUGIN_VAR_RQCMDARG,
                   "Level of atoll_compression: 1 to 22 for zstd, 1 to 9 for zlib; 0: the algorithm's default",
                   nullptr, nullptr, 0, 0, 22, 0);
 
@@ -265,6 +292,8 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(compression_level),
                                  MYSQL_SYSVAR(shared_table_max),
                                  MYSQL_SYSVAR(snapshot_schedule),
+                                 MYSQL_SYSVAR(history_retention),
+                                 MYSQL_SYSVAR(history_max_bytes),
                                  MYSQL_SYSVAR(lock_wait_timeout),
                                  MYSQL_SYSVAR(snapshot_isolation),
                                  MYSQL_SYSVAR(ignore_foreign_keys),
@@ -273,17 +302,11 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
 
 std::string text_of(const char *value) { return value == nullptr ? std::string() : std::string(value); }
 
-// Replaces a string variable's value. Requires: plugin init, before anybody can read it.
-void show_as(char **variable, const std::string &value) {
-  my_free(*variable);
-  *variable = my_strdup(PSI_INSTRUMENT_ME, value.c_str(), MYF(MY_WME));
-}
-
 std::string take_secret(char **variable) {
   std::string secret = text_of(*variable);
   if (!secret.empty()) {
     std::fill_n(*variable, secret.size(), '\0');
-    show_as(variable, kMask);
+    show_as(variable, kKeyMask);
   }
   return secret;
 }
@@ -298,13 +321,13 @@ std::string data_directory() {
 
 st_mysql_sys_var **system_variables() { return variables; }
 
-Settings take_settings() {
-  Settings settings;
+engine::StartSettings take_settings() {
+  engine::StartSettings settings;
   const std::string data_dir = data_directory();
   settings.base_dir = data_dir + "/#atoll";
   settings.url = text_of(url_value);
   if (settings.url.empty()) settings.url = "file://" + data_dir + "/atoll_bucket";
-  show_as(&url_value, settings.url);
+  show_as(&url_value, settings.url.c_str());
   settings.is_local_bucket = settings.url.starts_with("file://");
   settings.endpoint = text_of(endpoint_value);
   settings.region = text_of(region_value);
@@ -317,41 +340,19 @@ Settings take_settings() {
   settings.session_token = take_secret(&session_token_value);
   settings.take_over = take_over_value != 0;
   automatic_durability = settings.is_local_bucket ? ATOLL_DURABILITY_LOCAL : ATOLL_DURABILITY_ASYNC;
-  if (durability_value == kDurabilityAuto) durability_value = automatic_durability;
+  if (live.durability == kDurabilityAuto) live.durability = automatic_durability;
   return settings;
 }
 
-void forget_secrets(Settings *settings) {
+void forget_secrets(engine::StartSettings *settings) {
   for (std::string *secret : {&settings->access_key, &settings->secret_key, &settings->session_token}) {
     std::fill(secret->begin(), secret->end(), '\0');
     secret->clear();
   }
 }
 
-std::string bucket_beside_databases(const Settings &settings) {
-  if (!settings.is_local_bucket) return {};
-  const std::filesystem::path bucket(settings.url.substr(std::string("file://").size()));
-  const std::filesystem::path data_dir = std::filesystem::path(settings.base_dir).parent_path();
-  return bucket.parent_path() == data_dir ? bucket.filename().string() : std::string();
-}
+const engine::Settings &settings() { return live; }
 
-uint64_t cache_bytes() { return cache_size_value; }
-uint64_t backlog_bytes_max() { return backlog_max_value; }
-uint64_t block_cache_bytes() { return block_cache_size_value; }
-uint64_t transaction_memory_bytes() { return transaction_memory_value; }
-uint64_t sort_memory_bytes() {
-  // Less makes many files; more than this saves nothing that was measured. Tables that have grown are sorted
-  // without anybody asking for it, beside all other memory, so a small server gets less than its transactions
-  // may have.
-  const uint64_t bytes_max = std::min<uint64_t>(transaction_memory_value, memory_limit_bytes() / 32);
-  return std::clamp<uint64_t>(bytes_max, 16 * kMiB, 128 * kMiB);
-}
-uint64_t shared_table_bytes_max() { return shared_table_max_value; }
-uint8_t durability() { return static_cast<uint8_t>(durability_value); }
-uint32_t lag_ms_max() { return lag_max_ms_value; }
-uint64_t lag_bytes_max() { return lag_max_bytes_value; }
-uint32_t lag_wait_timeout_ms() { return lag_wait_timeout_value * 1000; }
-uint32_t request_timeout_ms() { return request_timeout_value * 1000; }
 std::string snapshot_schedule() {
   mysql_mutex_lock(&LOCK_global_system_variables);
   std::string text = snapshot_schedule_value == nullptr ? "" : snapshot_schedule_value;
@@ -359,29 +360,17 @@ std::string snapshot_schedule() {
   return text;
 }
 
-bool is_read_only() { return read_only_value != 0; }
-
-unsigned long lock_wait_timeout_s(void *thd) {
-  THD *session = static_cast<THD *>(thd);
-  const unsigned long own = THDVAR(session, lock_wait_timeout);
-  return session == nullptr ? own : std::min<unsigned long>(own, session->variables.lock_wait_timeout);
-}
-
-bool flush_at_commit() { return flush_log_value == 1; }
-
-bool snapshot_isolation(void *thd) { return THDVAR(static_cast<THD *>(thd), snapshot_isolation) != 0; }
-
-bool ignore_foreign_keys(void *thd) { return THDVAR(static_cast<THD *>(thd), ignore_foreign_keys) != 0; }
-
-unsigned long scan_threads(void *thd) { return THDVAR(static_cast<THD *>(thd), scan_threads); }
-
-lsm::Compression default_compression() {
-  lsm::Compression compression;
-  compression.algorithm = static_cast<lsm::Algorithm>(compression_value);
-  const int level = static_cast<int>(compression_level_value);
-  if (compression.algorithm == lsm::Algorithm::kZstd) compression.level = level;
-  if (compression.algorithm == lsm::Algorithm::kZlib) compression.level = std::min(level, 9);
-  return compression;
+engine::StatementSettings statement_settings(void *user) {
+  THD *thd = static_cast<THD *>(user);
+  engine::StatementSettings settings;
+  settings.lock_wait_timeout_s = THDVAR(thd, lock_wait_timeout);
+  if (thd != nullptr)
+    settings.lock_wait_timeout_s =
+        std::min<unsigned long>(settings.lock_wait_timeout_s, thd->variables.lock_wait_timeout);
+  settings.snapshot_isolation = THDVAR(thd, snapshot_isolation) != 0;
+  settings.ignores_foreign_keys = THDVAR(thd, ignore_foreign_keys) != 0;
+  settings.scan_threads = THDVAR(thd, scan_threads);
+  return settings;
 }
 
 }  // namespace atoll::plugin

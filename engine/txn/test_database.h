@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lsm/database.h"
-#include "lsm/run_file.h"
+#include "lsm/load/run_file.h"
 
 namespace atoll::txn {
 

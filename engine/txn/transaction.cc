@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "base/clock.h"
-#include "txn/merged_iterator.h"
+#include "txn/reads/merged_iterator.h"
 #include "txn/transaction_impl.h"
 
 namespace atoll::txn {

@@ -17,9 +17,9 @@
 #include "base/status.h"
 #include "lsm/commit_mark.h"
 #include "lsm/database.h"
-#include "txn/absent_range.h"
-#include "txn/cursor.h"
-#include "txn/lock_table.h"
+#include "txn/reads/absent_range.h"
+#include "txn/reads/cursor.h"
+#include "txn/locks/lock_table.h"
 
 namespace atoll::txn {
 

@@ -25,11 +25,11 @@
 #include <string>
 #include <vector>
 
-#include "txn/foreign_writes.h"
-#include "txn/read_pool.h"
-#include "txn/spill.h"
+#include "txn/locks/foreign_writes.h"
+#include "txn/reads/read_pool.h"
+#include "txn/writes/spill.h"
 #include "txn/transaction.h"
-#include "txn/write_set.h"
+#include "txn/writes/write_set.h"
 
 namespace atoll::txn {
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "txn/own_cursor.h"
+#include "txn/reads/own_cursor.h"
 #include "txn/transaction_impl.h"
 
 namespace atoll::txn {

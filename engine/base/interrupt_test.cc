@@ -1,0 +1,36 @@
+// A thread makes way for killed statements only while it is in their way.
+#include "base/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace atoll {
+namespace {
+
+TEST(Interrupt, AThreadInTheWayMakesWayForAKilledStatement) {
+  {
+    const MakeWayScope scope;
+    EXPECT_FALSE(must_make_way());
+    note_kill();
+    EXPECT_TRUE(must_make_way());
+    EXPECT_FALSE(is_interrupted());
+    bool elsewhere = true;
+    std::thread([&] { elsewhere = must_make_way(); }).join();
+    EXPECT_FALSE(elsewhere);
+  }
+  EXPECT_FALSE(must_make_way());
+}
+
+TEST(Interrupt, AThreadInTheWayMakesWayForAShutdown) {
+  set_statement_check(nullptr, [] { return true; });
+  EXPECT_FALSE(must_make_way());
+  {
+    const MakeWayScope scope;
+    EXPECT_TRUE(must_make_way());
+  }
+  set_statement_check(nullptr, nullptr);
+}
+
+}  // namespace
+}  // namespace atoll

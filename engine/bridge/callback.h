@@ -1,0 +1,51 @@
+// The border of functions that the Rust part calls back: an exception must not pass its frames, and its calls
+// have no result that could tell of one. The exception waits here until the call that led to it has returned.
+#pragma once
+
+#include <exception>
+#include <utility>
+
+#include "base/namespace.h"
+
+namespace atoll::bridge {
+
+//   Callback each([&](uint64_t number, uint64_t bytes) { ... });
+//   atoll_store_list_files(store, &each, each.function<uint64_t, uint64_t>());
+//   each.rethrow();
+//
+// After an exception it is not called any more. `call` may be a temporary of the same statement or
+// longer-lived.
+template <typename Call>
+class Callback {
+ public:
+  explicit Callback(Call call) : call_(std::move(call)) {}
+
+  // What Rust calls, with the Callback as context.
+  template <typename... Arguments>
+  static auto function() -> void (*)(void *context, Arguments... arguments) {
+    return [](void *context, Arguments... arguments) {
+      static_cast<Callback *>(context)->try_call(arguments...);
+    };
+  }
+
+  // Throws what `call` has thrown, if anything.
+  void rethrow() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  template <typename... Arguments>
+  void try_call(Arguments... arguments) noexcept {
+    if (thrown_) return;
+    try {
+      call_(arguments...);
+    } catch (...) {
+      thrown_ = std::current_exception();
+    }
+  }
+
+  Call call_;
+  std::exception_ptr thrown_;
+};
+
+}  // namespace atoll::bridge

@@ -1,0 +1,22 @@
+// The footer of a table file, checked before RocksDB trusts it.
+//
+// RocksDB reads files of many versions. A footer of an older one, or one that says that the file has no
+// checksums, is believed without any: a forged file of 54 bytes makes RocksDB ask for a terabyte of memory,
+// which ends the server. Atoll writes one kind of footer (lsm/options.cc), so no other is let through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/namespace.h"
+
+namespace atoll::cloudfs {
+
+constexpr size_t kTableFooterBytes = 53;
+
+// Why `footer` cannot be that of a table file of `file_bytes` that Atoll wrote; nullptr: it can. What it says
+// is inside the file then. Its checksum is left to RocksDB. Requires: `footer` has kTableFooterBytes.
+const char *problem_of_footer(std::string_view footer, uint64_t file_bytes);
+
+}  // namespace atoll::cloudfs

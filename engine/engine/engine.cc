@@ -1,0 +1,174 @@
+// Opening and closing, in order: store, database, transactions, catalog.
+#include "engine/engine.h"
+
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/border/border.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "base/memory_limit.h"
+#include "bridge/result.h"
+
+namespace atoll::engine {
+namespace {
+
+// Publishing at shutdown. Together with what surrounds it, a shutdown ends within 10 s however the bucket
+// behaves; what is not published then is on local disk.
+constexpr uint32_t kCloseTimeoutMs = 4000;
+
+// A transaction keeps its writes in memory until it commits. A quarter of the memory, at least 1 GiB: enough
+// for ten million small rows, and a clear error before the server is killed for lack of memory.
+uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
+
+// What a failed step of closing means for the data.
+void log_close(const Status &status, const char *step) {
+  if (status.ok()) return;
+  if (status.code() == Code::kFenced)
+    return log_warning(
+        "closed. Another server owns the bucket; what this one could not publish before is not there");
+  log_warning(std::string(step) + ": " + status.message());
+}
+
+// The part cache must leave room for everything else on its disk.
+uint64_t fitting_bytes(uint64_t wanted, const std::string &base_dir, bool is_local_bucket) {
+  struct statvfs disk {};
+  if (is_local_bucket || ::statvfs(base_dir.c_str(), &disk) != 0) return wanted;
+  const uint64_t half_of_disk = static_cast<uint64_t>(disk.f_blocks) * disk.f_frsize / 2;
+  if (wanted <= half_of_disk) return wanted;
+  log_warning("atoll_cache_size=" + std::to_string(wanted) + " is more than half of the disk of " + base_dir +
+              "; " + std::to_string(half_of_disk) + " bytes are used. Set a smaller value");
+  return half_of_disk;
+}
+
+int wish_of_this_thread() {
+  if (is_interrupted()) return ATOLL_WISH_STOP;
+  return must_make_way() ? ATOLL_WISH_MAKE_WAY : ATOLL_WISH_GO_ON;
+}
+
+// The texts of `start` are used until the call is over.
+void name_bucket(const StartSettings &start, atoll_store_config *config) {
+  config->url = start.url.c_str();
+  config->endpoint = start.endpoint.c_str();
+  config->region = start.region.c_str();
+  config->access_key = start.access_key.c_str();
+  config->secret_key = start.secret_key.c_str();
+  config->session_token = start.session_token.c_str();
+  config->ca_file = start.ca_file.c_str();
+  config->addressing = start.addressing.c_str();
+  config->sse = start.sse.c_str();
+  config->sse_kms_key_id = start.sse_kms_key_id.c_str();
+  // A bucket in the data directory goes where that goes, and no two servers run on one: nobody is waited for.
+  config->take_over = start.take_over || !start.bucket_beside_databases().empty() ? 1 : 0;
+}
+
+void set_limits(const Settings &settings, atoll_store_config *config) {
+  config->backlog_bytes_max = settings.backlog_bytes_max;
+  config->lag_bytes_max = settings.lag_bytes_max;
+  config->lag_ms_max = settings.lag_ms_max;
+  config->request_timeout_ms = settings.request_timeout_s * 1000;
+  config->durability = static_cast<uint8_t>(settings.durability);
+  config->history_retention_s = settings.history_retention_s;
+  config->history_bytes_max = settings.history_bytes_max;
+}
+
+}  // namespace
+
+Engine::Engine(const Options &options)
+    : settings_(options.settings),
+      statement_settings_(options.statement_settings),
+      base_dir_(options.start->base_dir),
+      is_local_bucket_(options.start->is_local_bucket) {}
+
+Engine::~Engine() { close(); }
+
+Status Engine::open(const Options &options, std::unique_ptr<Engine> *out, bool *has_claimed) {
+  std::unique_ptr<Engine> engine(new Engine(options));
+  Status status = engine->open_store(options);
+  *has_claimed = engine->store_ != nullptr;
+  if (status.ok()) status = guarded([&] { return engine->open_database(options.start->base_dir); });
+  if (!status.ok()) return status;
+  engine->gate_ =
+      std::make_unique<CommitGate>(engine->store_, engine->database(), options.settings, options.warn);
+  *out = std::move(engine);
+  return Status::Ok();
+}
+
+Status Engine::open_store(const Options &options) {
+  const StartSettings &start = *options.start;
+  const std::string local_dir = start.base_dir + "/db", cache_dir = start.base_dir + "/cache";
+  atoll_store_config config{};
+  name_bucket(start, &config);
+  set_limits(*options.settings, &config);
+  config.local_dir = local_dir.c_str();
+  config.cache_dir = cache_dir.c_str();
+  config.server_id = options.server_id.c_str();
+  config.cache_bytes = fitting_cache_bytes();
+  config.log = &log_at_level;
+  config.wish = &wish_of_this_thread;
+  const Status status = bridge::to_status(atoll_store_open(options.opener, &config, &store_));
+  if (!status.ok()) store_ = nullptr;
+  return status.with("opening the bucket of atoll_url = " + start.url);
+}
+
+Status Engine::open_database(const std::string &base_dir) {
+  lsm::DatabaseOptions options;
+  options.local_dir = base_dir + "/db";
+  options.temp_dir = base_dir + "/temp";
+  options.store = store_;
+  options.block_cache_bytes = settings_->block_cache_bytes;
+  options.default_compression = settings_->default_compression();
+  options.log = [](int level, const std::string &message) { log_at_level(level, message.c_str()); };
+  ATOLL_RETURN_IF_ERROR(lsm::Database::open(options, &database_).with("opening the local database"));
+  ATOLL_RETURN_IF_ERROR(txn::Manager::open(database_.get(), &transactions_));
+  transactions_->set_wal_position([store = store_] { return atoll_store_wal_position(store); });
+  transactions_->set_write_bytes_max(transaction_bytes_max());
+  transactions_->set_transaction_memory(settings_->transaction_memory_bytes);
+  return catalog::Catalog::open(database_.get(), &catalog_);
+}
+
+// Bounded by kCloseTimeoutMs plus the flush of memtables to local disk.
+void Engine::close() {
+  if (store_ != nullptr) stop_waiting();
+  catalog_.reset();
+  transactions_.reset();
+  if (database_) {
+    log_close(database_->shut_down(), "the local database was not flushed; the next start reads its log");
+    database_.reset();
+  }
+  if (store_ == nullptr) return;
+  const Status closed = bridge::to_status(atoll_store_close(store_, kCloseTimeoutMs));
+  store_ = nullptr;
+  log_close(closed,
+            "closed without publishing everything; the rest is on local disk and is published after the next "
+            "start");
+}
+
+StatementSettings Engine::statement_settings(void *user) const {
+  return statement_settings_ == nullptr ? StatementSettings() : statement_settings_(user);
+}
+
+Status Engine::may_write() const {
+  if (settings_->is_read_only != 0)
+    return Status(Code::kReadOnly,
+                  "atoll_read_only is set on this server. SET GLOBAL atoll_read_only=OFF to allow changes");
+  return bridge::to_status(atoll_store_may_write(store_));
+}
+
+uint64_t Engine::fitting_cache_bytes() const {
+  return fitting_bytes(settings_->cache_bytes, base_dir_, is_local_bucket_);
+}
+
+void Engine::note_database(const std::string &directory) {
+  const std::lock_guard lock(mutex_);
+  noted_databases_.insert(directory);
+}
+
+std::set<std::string> Engine::take_noted_databases() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(noted_databases_, {});
+}
+
+}  // namespace atoll::engine

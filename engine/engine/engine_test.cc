@@ -1,0 +1,177 @@
+// An engine on a temporary directory with a bucket that is a directory: it opens, writes, dies and opens
+// again, all without a server.
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/running.h"
+
+namespace atoll::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kRootVariable = "ATOLL_ENGINE_TEST_ROOT";
+
+class EngineTest : public testing::Test {
+ protected:
+  EngineTest() {
+    // A process that is to die runs the same test again, up to its death, on its parent's directory.
+    char name[] = "/tmp/atoll_engine_XXXXXX";
+    const char *of_parent = std::getenv(kRootVariable);
+    root_ = of_parent != nullptr ? of_parent : ::mkdtemp(name);
+    ::setenv(kRootVariable, root_.c_str(), 1);
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    settings_.lag_wait_timeout_s = 20;
+    settings_.block_cache_bytes = 1 << 20;
+  }
+  ~EngineTest() override {
+    fs::remove_all(root_);
+    ::unsetenv(kRootVariable);
+  }
+
+  // The engine of the server `name`, whose local files have a directory of their own; all have one bucket.
+  std::unique_ptr<Engine> open(const std::string &name = "first") {
+    StartSettings start;
+    start.url = "file://" + (root_ / "bucket").string();
+    start.is_local_bucket = true;
+    start.base_dir = (root_ / name / "local").string();
+    start.take_over = true;
+    fs::create_directories(start.base_dir);
+    Options options;
+    options.start = &start;
+    options.settings = &settings_;
+    options.server_id = name;
+    options.warn = [this](const std::string &message) { warnings_.push_back(message); };
+    std::unique_ptr<Engine> engine;
+    bool has_claimed = false;
+    const Status status = Engine::open(options, &engine, &has_claimed);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(has_claimed);
+    return engine;
+  }
+
+  fs::path root_;
+  Settings settings_;
+  std::vector<std::string> warnings_;
+};
+
+// Ends as by kill -9: before any destructor.
+[[noreturn]] void die() { ::_exit(testing::Test::HasFailure() ? 1 : 0); }
+
+catalog::TableDef table_named(const std::string &name) {
+  catalog::TableDef table;
+  table.database = "d";
+  table.name = name;
+  return table;
+}
+
+Status put(Engine *engine, const std::string &key, const std::string &value, uint64_t *position = nullptr) {
+  const auto transaction = engine->transactions()->begin(nullptr);
+  lsm::Family *family = engine->database()->shared_family();
+  ATOLL_RETURN_IF_ERROR(transaction->put(family, key, value));
+  const Status status = transaction->commit(/*sync=*/true);
+  if (position != nullptr) *position = transaction->commit_position();
+  return status;
+}
+
+std::string get(Engine *engine, const std::string &key) {
+  const auto transaction = engine->transactions()->begin(nullptr);
+  rocksdb::PinnableSlice value;
+  const Status status =
+      transaction->get(engine->database()->shared_family(), key, txn::ReadAt::kLatest, &value);
+  return status.ok() ? value.ToString() : "none";
+}
+
+TEST_F(EngineTest, what_was_committed_before_the_process_died_is_there_and_nothing_else) {
+  const auto write_and_die = [&] {
+    const std::unique_ptr<Engine> engine = open();
+    catalog::TableDef table = table_named("t");
+    EXPECT_TRUE(engine->catalog()->create(&table, false).ok());
+    EXPECT_TRUE(put(engine.get(), "committed", "1").ok());
+    const auto unfinished = engine->transactions()->begin(nullptr);
+    EXPECT_TRUE(unfinished->put(engine->database()->shared_family(), "unfinished", "1").ok());
+    die();
+  };
+  EXPECT_EXIT(write_and_die(), testing::ExitedWithCode(0), "");
+  const std::unique_ptr<Engine> engine = open();
+  EXPECT_FALSE(engine->was_restored());
+  EXPECT_NE(engine->catalog()->find("d", "t"), nullptr);
+  EXPECT_EQ(get(engine.get(), "committed"), "1");
+  EXPECT_EQ(get(engine.get(), "unfinished"), "none");
+}
+
+TEST_F(EngineTest, with_sync_a_commit_behind_the_gate_is_in_the_bucket) {
+  settings_.durability = ATOLL_DURABILITY_SYNC;
+  const auto write_and_die = [&] {
+    const std::unique_ptr<Engine> engine = open();
+    uint64_t position = 0;
+    EXPECT_TRUE(put(engine.get(), "k", "v", &position).ok());
+    EXPECT_GT(position, 0u);
+    EXPECT_TRUE(engine->gate().after_commit(position).ok());
+    die();
+  };
+  EXPECT_EXIT(write_and_die(), testing::ExitedWithCode(0), "");
+  fs::remove_all(root_ / "first");  // the machine is gone
+  const std::unique_ptr<Engine> engine = open("second");
+  EXPECT_TRUE(engine->was_restored());
+  EXPECT_EQ(get(engine.get(), "k"), "v");
+}
+
+TEST_F(EngineTest, an_engine_that_was_closed_leaves_everything_in_the_bucket) {
+  EXPECT_TRUE(put(open().get(), "k", "v").ok());
+  fs::remove_all(root_ / "first");
+  EXPECT_EQ(get(open("second").get(), "k"), "v");
+}
+
+TEST_F(EngineTest, a_writer_whose_bucket_another_one_took_is_refused) {
+  settings_.durability = ATOLL_DURABILITY_SYNC;
+  const std::unique_ptr<Engine> first = open();
+  EXPECT_TRUE(first->may_write().ok());
+  const std::unique_ptr<Engine> second = open("second");
+  uint64_t position = 0;
+  EXPECT_TRUE(put(first.get(), "k", "lost", &position).ok());
+  EXPECT_EQ(first->gate().after_commit(position).code(), Code::kFenced);
+  EXPECT_EQ(first->may_write().code(), Code::kFenced);
+  EXPECT_TRUE(second->may_write().ok());
+  EXPECT_EQ(get(second.get(), "k"), "none");
+}
+
+TEST_F(EngineTest, read_only_is_a_setting_that_holds_at_once) {
+  const std::unique_ptr<Engine> engine = open();
+  settings_.is_read_only = 1;
+  EXPECT_EQ(engine->may_write().code(), Code::kReadOnly);
+  settings_.is_read_only = 0;
+  EXPECT_TRUE(engine->may_write().ok());
+}
+
+TEST_F(EngineTest, who_asks_for_the_running_engine_hears_why_there_is_none) {
+  set_not_running(Status(Code::kInvalid, "no bucket"));
+  EXPECT_EQ(running(), nullptr);
+  EXPECT_EQ(may_write().code(), Code::kUnavailable);
+  EXPECT_STREQ(ready().message(), "the ATOLL engine is not running: no bucket");
+  const std::unique_ptr<Engine> engine = open();
+  set_running(engine.get());
+  EXPECT_EQ(running(), engine.get());
+  EXPECT_TRUE(may_write().ok());
+  set_not_running(Status(Code::kUnavailable, "stopped"));
+  EXPECT_EQ(ready().code(), Code::kUnavailable);
+}
+
+TEST_F(EngineTest, noted_databases_are_handed_out_once) {
+  const std::unique_ptr<Engine> engine = open();
+  engine->note_database("d");
+  engine->note_database("d");
+  EXPECT_EQ(engine->take_noted_databases(), (std::set<std::string>{"d"}));
+  EXPECT_TRUE(engine->take_noted_databases().empty());
+}
+
+}  // namespace
+}  // namespace atoll::engine

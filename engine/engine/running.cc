@@ -1,0 +1,52 @@
+// See running.h.
+#include "engine/running.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace atoll::engine {
+namespace {
+
+std::atomic<Engine *> running_engine{nullptr};
+std::mutex mutex;
+Status why_not{Code::kUnavailable, "the engine has not been started"};  // guarded by mutex
+
+void set_reason(const Status &status) {
+  const std::lock_guard lock(mutex);
+  why_not = status;
+}
+
+}  // namespace
+
+Engine *running() { return running_engine.load(std::memory_order_acquire); }
+
+Status why_not_running() {
+  const std::lock_guard lock(mutex);
+  return why_not;
+}
+
+Status ready() {
+  if (running() != nullptr) return Status::Ok();
+  // One code whatever the reason was: for SQL the engine is away, while kNotFound, say, would mean that a
+  // table does not exist, and the server would delete its .frm.
+  return Status(Code::kUnavailable,
+                std::string("the ATOLL engine is not running: ") + why_not_running().message());
+}
+
+Status may_write() {
+  const Engine *engine = running();
+  return engine == nullptr ? ready() : engine->may_write();
+}
+
+void set_running(Engine *engine) {
+  set_reason(Status::Ok());
+  running_engine.store(engine, std::memory_order_release);
+}
+
+void set_not_running(const Status &why) {
+  running_engine.store(nullptr, std::memory_order_release);
+  set_reason(why);
+}
+
+}  // namespace atoll::engine

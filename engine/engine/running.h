@@ -1,0 +1,27 @@
+// Which engine runs in this process, for those that the server calls without saying so. The plugin sets it at
+// start and stop; handler/ asks here and nowhere else.
+//
+// Threads: any.
+#pragma once
+
+#include "base/status.h"
+#include "engine/engine.h"
+
+namespace atoll::engine {
+
+// nullptr while no engine runs: every entry point of the handler checks ready() and returns an SQL error that
+// repeats why. Costs one atomic load.
+Engine *running();
+// Errors: kUnavailable, whatever kept the engine from running.
+Status ready();
+// ready(), and this server may write: see Engine::may_write(). Costs three atomic loads when all is well.
+Status may_write();
+
+// `engine` stays valid until the next call of set_not_running().
+void set_running(Engine *engine);
+// `why` is what ready() tells from now on.
+void set_not_running(const Status &why);
+// What set_not_running() was told last; kOk while an engine runs.
+Status why_not_running();
+
+}  // namespace atoll::engine

@@ -1,0 +1,321 @@
+// ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
+//
+// Indexes, or the whole table, are built while others write (online_build.h).
+//
+// Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
+// something that opening removes. A table that moves to another family is built in one that the
+// catalog does not know yet, which opening empties. commit stores everything that changes - for a partitioned
+// table, of all partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
+#include "handler/ha_atoll.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "engine/running.h"
+#include "handler/alter/alter_definition.h"
+#include "handler/server/error_map.h"
+#include "handler/handlerton.h"
+#include "handler/alter/index_build.h"
+#include "handler/write/large_rows.h"
+#include "handler/alter/online/online_claims.h"
+#include "handler/alter/online/online_index_build.h"
+#include "handler/alter/online/online_move.h"
+#include "handler/alter/online/online_numbers.h"
+#include "handler/ddl/outgrown.h"
+#include "handler/ddl/table_name.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace catalog = atoll::catalog;
+
+namespace {
+
+// One table's, or one partition's, part of the ALTER.
+class AlterContext final : public inplace_alter_handler_ctx {
+ public:
+  explicit AlterContext(ah::Share *share_of_table) : share(share_of_table) {}
+  ~AlterContext() override {
+    end_build();
+    if (family != nullptr) atoll::engine::running()->database()->drop_family(family->id());
+  }
+
+  void end_build() {
+    if (snapshot != nullptr) main()->ReleaseSnapshot(snapshot);
+    snapshot = nullptr;
+    if (!online) return;
+    online->close();
+    share->set_online_build(nullptr);
+    online.reset();
+  }
+  bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
+  static rocksdb::DB *main() { return atoll::engine::running()->database()->db(atoll::lsm::Side::kMain); }
+
+  ah::Share *share;
+  catalog::TablePtr before;                  // what the catalog holds
+  ah::AlteredDefinition altered;             // what it will hold after commit
+  std::shared_ptr<const ah::Layout> layout;  // of the altered table
+  std::vector<size_t> new_indexes;           // numbers in the layout, where hidden ids have none
+  std::optional<ah::RekeySource> rekey;      // the primary key changes
+  atoll::lsm::Family *family = nullptr;  // that the table moves to, as long as the catalog does not know it
+  const rocksdb::Snapshot *snapshot = nullptr;
+  std::shared_ptr<ah::OnlineBuild> online;
+};
+
+// New .frm images that the server has announced and not committed, by "database/table". Rarely more than one.
+struct Announced {
+  std::mutex mutex;
+  std::map<std::string, std::string> frms;
+} announced;
+
+std::string announced_key(const std::string &database, const std::string &table) {
+  return (database + "/").append(ah::whole_table(table));
+}
+
+// Takes the image out; empty: none was announced.
+std::string take_announced(const catalog::TableDef &def) {
+  const std::lock_guard<std::mutex> guard(announced.mutex);
+  auto node = announced.frms.extract(announced_key(def.database, def.name));
+  return node ? std::move(node.mapped()) : std::string();
+}
+
+bool fail_alter(const TABLE *table, const Status &status, const char *what) {
+  const std::string name = ah::shown_table(table->in_use, table->s);
+  my_printf_error(ER_INTERNAL_ERROR, "ATOLL: ALTER of table %s failed while %s: %s", MYF(0), name.c_str(),
+                  what, status.message());
+  return true;
+}
+
+// Where the rows of a table whose primary key changes are, and where their claims go.
+ah::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) {
+  ah::RekeySource source{before.primary_index().start, before.primary_index().end, {}};
+  const atoll::codec::KeyCodec claims(claims_ordinal, {}, 0);
+  claims.append_start(before.def().prefix, &source.claims_start);
+  return source;
+}
+
+// Nobody writes now; from now on it must be told of every change. `writers`: the layout of those who make
+// them, in records of `record_bytes`.
+std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, const ah::Layout &writers,
+                                              size_t record_bytes, TABLE *altered) {
+  const std::shared_ptr<const ah::Layout> &layout = context.layout;
+  const std::vector<size_t> &indexes = context.new_indexes;
+  if (context.altered.moves) return std::make_shared<ah::OnlineMove>(layout, indexes, altered);
+  if (!context.rekey)
+    return std::make_shared<ah::OnlineIndexBuild>(layout, writers, record_bytes, indexes, altered);
+  if (layout->hidden_primary())
+    return std::make_shared<ah::OnlineNumbers>(layout, *context.rekey, indexes, altered);
+  return std::make_shared<ah::OnlineClaims>(layout, *context.rekey, indexes, altered);
+}
+
+// Adds the definition that names the new .frm: the table's, or that of the partitioned table.
+void add_frm(std::string frm, std::vector<catalog::TableDef> *defs) {
+  if (frm.empty()) return;
+  catalog::TableDef &first = defs->front();
+  if (!ah::is_partition(first.name)) {
+    first.frm = std::move(frm);
+    return;
+  }
+  const catalog::TablePtr whole =
+      atoll::engine::running()->catalog()->find(first.database, ah::whole_table(first.name));
+  if (!whole) return;
+  defs->push_back(*whole);
+  defs->back().frm = std::move(frm);
+}
+
+}  // namespace
+
+namespace atoll::handler {
+
+void announce_definition(const std::string &database, const std::string &table, std::string frm) {
+  const std::lock_guard<std::mutex> guard(announced.mutex);
+  announced.frms[announced_key(database, table)] = std::move(frm);
+}
+
+}  // namespace atoll::handler
+
+// Notes the new indexes in the catalog.
+Status ha_atoll::note_new_indexes(inplace_alter_handler_ctx *alter) {
+  auto *context = static_cast<AlterContext *>(alter);
+  const catalog::TableDef &def = context->altered.def;
+  catalog::TableDef building = *context->before;
+  building.next_ordinal = def.next_ordinal;
+  for (const catalog::IndexDef &index : def.indexes) {
+    if (index.ordinal < context->before->next_ordinal) continue;
+    building.indexes.push_back(index);
+    building.indexes.back().building = true;
+  }
+  if (context->altered.rekeyed) {
+    uint64_t pieces = 0;
+    ATOLL_RETURN_IF_ERROR(ah::count_row_pieces(*layout_, 1, &pieces));
+    if (pieces != 0) return Status(Code::kInvalid, ah::kPiecesHinderRekey);
+    context->rekey = rekey_source(*layout_, context->altered.claims_ordinal);
+    building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
+  }
+  return atoll::engine::running()->catalog()->update(building);
+}
+
+// Begins to log what others write while indexes or the table are built: nobody writes now.
+Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
+  auto *context = static_cast<AlterContext *>(alter);
+  const bool moves = context->altered.moves;
+  const std::vector<std::string> &names = context->altered.added_indexes;
+  for (size_t i = 0; i < context->layout->index_count(); i++)
+    if (moves || std::find(names.begin(), names.end(), context->layout->index(i).name) != names.end())
+      context->new_indexes.push_back(i);
+  if (!moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(context));
+  context->snapshot = AlterContext::main()->GetSnapshot();
+  context->online = online_build(*context, *layout_, table_share->reclength, altered);
+  share_->set_online_build(context->online);
+  return Status::Ok();
+}
+
+namespace {
+
+Status give_family(AlterContext *context) {
+  catalog::TableDef &def = context->altered.def;
+  ATOLL_RETURN_IF_ERROR(
+      atoll::engine::running()->database()->create_family(def.compression, &context->family));
+  def.family_id = context->family->id();
+  def.own_family = true;
+  def.prefix = 0;
+  return Status::Ok();
+}
+
+}  // namespace
+
+bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+  auto *context = new AlterContext(share_);
+  info->handler_ctx = context;
+  (void)take_announced(layout_->def());  // of an ALTER that failed before its end
+  // Not that of the layout: an ALTER that failed since then has used up index ordinals.
+  context->before = atoll::engine::running()->catalog()->find(layout_->def().id);
+  if (!context->before)
+    return fail_alter(table, Status(Code::kNotFound, "it was dropped meanwhile"), "looking it up");
+  Status status = ah::alter_definition(*context->before, *layout_, altered, info, &context->altered);
+  if (status.ok() && context->altered.moves) status = give_family(context);
+  if (status.ok())
+    status =
+        ah::build_layout(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
+                         context->family != nullptr ? context->family : layout_->family(), &context->layout);
+  if (status.ok() && context->builds()) status = begin_index_build(context, altered);
+  return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
+}
+
+namespace {
+
+// Replays until little is left for the end, when nobody may write.
+Status catch_up(ah::OnlineBuild *online, const std::function<bool()> &progress) {
+  constexpr uint64_t kFewRecords = 1000;  // some milliseconds
+  constexpr int kRoundsMax = 20;  // each is shorter than the one before, or writers are faster than us
+  for (int round = 0; round < kRoundsMax; round++) {
+    uint64_t records = 0;
+    ATOLL_RETURN_IF_ERROR(online->replay(progress, &records));
+    if (records <= kFewRecords) break;
+  }
+  return Status::Ok();
+}
+
+bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) {
+  if (altered->in_use->is_error()) return true;  // the expression of a virtual column has said why
+  if (status.code() == Code::kDuplicate && duplicate_index < altered->s->keys)
+    print_keydup_error(altered, &altered->key_info[duplicate_index], MYF(0));
+  else if (status.code() == Code::kInterrupted)
+    my_error(ER_QUERY_INTERRUPTED, MYF(0));
+  else
+    return fail_alter(altered, status, "building an index");
+  return true;
+}
+
+}  // namespace
+
+bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
+  auto *context = static_cast<AlterContext *>(info->handler_ctx);
+  if (!context->builds()) return false;
+  ah::IndexBuild build(ha_thd(), layout_, context->layout, context->new_indexes, altered, context->snapshot,
+                       context->rekey ? &*context->rekey : nullptr);
+  Status status = build.run();
+  THD *thd = ha_thd();
+  if (status.ok()) status = catch_up(context->online.get(), [thd] { return !ah::is_build_unwanted(thd); });
+  return status.ok() ? false : report_build(status, altered, build.duplicate_index());
+}
+
+namespace {
+
+// All rows have been written anew, in the present version.
+void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
+  def->readable_from.number = readable_from;
+  def->former_place = {};
+  def->versions.erase(def->versions.begin(), def->versions.end() - 1);
+  def->defaults.clear();
+}
+
+// The rows that the shared family has stay what they were, for older snapshots.
+void keep_former_rows(const catalog::TableDef &before, catalog::TableDef *def, uint64_t readable_from) {
+  def->former_place = {atoll::engine::running()->database()->find_family(before.family_id), before.prefix,
+                       before.readable_from.number};
+  def->readable_from.number = readable_from;
+}
+
+}  // namespace
+
+// Nobody writes the table any more: the last changes go into the new indexes. Older snapshots lack entries of
+// rows that were there then.
+bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered, bool ignore) {
+  auto *context = static_cast<AlterContext *>(alter);
+  if (!context->builds()) return false;
+  THD *thd = ha_thd();
+  // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
+  const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
+  const Status status = context->online->finish([thd] { return !ah::is_build_unwanted(thd); });
+  if (status.code() == Code::kDuplicate) context->online->show_duplicate();
+  if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
+  const uint64_t readable_from = AlterContext::main()->GetLatestSequenceNumber();
+  for (catalog::IndexDef &index : context->altered.def.indexes)
+    if (index.ordinal >= context->before->next_ordinal) index.readable_from = readable_from;
+  if (context->altered.moves && ah::MoveOfOutgrown::is_running())
+    keep_former_rows(*context->before, &context->altered.def, readable_from);
+  else if (context->rekey || context->altered.moves)
+    forget_former_rows(&context->altered.def, readable_from);
+  return false;
+}
+
+// Called once for all partitions to commit, and once for each to roll back.
+bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
+  auto *context = static_cast<AlterContext *>(info->handler_ctx);
+  if (context == nullptr) return false;
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  std::string frm = take_announced(layout_->def());
+  if (!commit) {
+    context->end_build();
+    if (!context->before || !context->builds() || context->altered.moves) return false;
+    catalog::TableDef before = *context->before;
+    before.next_ordinal = context->altered.def.next_ordinal;  // its keys may still be being removed
+    const Status status = all->update(before);
+    return status.ok() ? false : fail_alter(table, status, "taking back the altered definition");
+  }
+  std::vector<AlterContext *> contexts{context};
+  if (info->group_commit_ctx != nullptr) {
+    contexts.clear();
+    for (inplace_alter_handler_ctx **one = info->group_commit_ctx; *one != nullptr; one++)
+      contexts.push_back(static_cast<AlterContext *>(*one));
+  }
+  std::vector<catalog::TableDef> defs;
+  for (AlterContext *one : contexts) {
+    if (end_index_build(one, altered, info->ignore)) return true;
+    defs.push_back(one->altered.def);
+  }
+  add_frm(std::move(frm), &defs);
+  Status status = all->update(defs);
+  info->group_commit_ctx = nullptr;  // all are committed
+  for (AlterContext *one : contexts) {
+    if (status.ok() && one->altered.moves && ah::MoveOfOutgrown::is_running())
+      ah::MoveOfOutgrown::note_moved();
+    one->end_build();
+    one->family = nullptr;  // even if the write failed it may be on disk: opening reconciles
+  }
+  if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
+  return status.ok() ? false : fail_alter(table, status, "storing the altered definition");
+}

@@ -1,0 +1,221 @@
+// ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
+//   instant   the catalog alone changes; rows that are there are read by the layout they were written with
+//   in place  indexes are built from the rows, or all of the table: under another primary key, under none, or
+//             under the same one in another column family. Others may write meanwhile (online_build.h)
+//   copy      the server makes a new table and fills it (bulk_copy.h)
+#include "handler/ha_atoll.h"
+
+#include <algorithm>
+
+#include "handler/alter/alter_definition.h"
+#include "handler/server/field_map.h"
+#include "handler/write/large_rows.h"
+#include "handler/ddl/table_options.h"
+
+namespace ah = atoll::handler;
+namespace catalog = atoll::catalog;
+
+namespace {
+
+constexpr alter_table_operations kDefinitionOnly =
+    ALTER_RENAME_INDEX | ALTER_INDEX_IGNORABILITY | ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME |
+    ALTER_CHANGE_INDEX_COMMENT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_INDEX_ORDER | ALTER_RENAME |
+    ALTER_PARTITIONED | ALTER_COLUMN_OPTION | ALTER_COLUMN_INDEX_LENGTH | ALTER_CONVERT_TO;
+constexpr alter_table_operations kColumns = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
+                                            ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
+                                            ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
+constexpr alter_table_operations kVirtualColumns = ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN |
+                                                   ALTER_VIRTUAL_COLUMN_ORDER | ALTER_VIRTUAL_GCOL_EXPR;
+constexpr alter_table_operations kAddIndex = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
+constexpr alter_table_operations kPrimaryKey = ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
+constexpr alter_table_operations kDropIndex = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
+
+constexpr size_t kOrdinalsMax = UINT16_MAX;  // for the indexes of a table, ever
+
+std::string_view primary_name(const TABLE *table) {
+  if (table->s->primary_key == MAX_KEY) return {};
+  const LEX_CSTRING &name = table->key_info[table->s->primary_key].name;
+  return {name.str, name.length};
+}
+
+bool has_long_unique(const TABLE *table) {
+  for (uint i = 0; i < table->s->keys; i++)
+    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return true;
+  return false;
+}
+
+// Do rows have the same place for each column in the records of both tables?
+bool same_records(const TABLE *table, const TABLE *altered) {
+  const TABLE_SHARE *before = table->s, *after = altered->s;
+  if (before->fields != after->fields || before->reclength != after->reclength) return false;
+  for (uint i = 0; i < before->fields; i++) {
+    const atoll::codec::Column a = ah::column_of(before, before->field[i], 0);
+    const atoll::codec::Column b = ah::column_of(after, after->field[i], 0);
+    if (a.kind != b.kind || a.record_offset != b.record_offset || a.length != b.length ||
+        a.null_offset != b.null_offset || a.null_mask != b.null_mask)
+      return false;
+  }
+  return true;
+}
+
+// Says why an ALTER cannot do without a copy of the table.
+class Refusal {
+ public:
+  Refusal(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+      : table_(table), altered_(altered), info_(info), flags_(info->handler_flags) {}
+
+  // nullptr: it can. Texts of the server where it has one.
+  const char *reason(const catalog::TableDef &def) {
+    if (const char *options = refuse_options()) return options;
+    if (const char *rewrite = refuse_rewrite(def)) return rewrite;
+    if (const char *rest = refuse_flags()) return rest;
+    if (const char *primary = refuse_primary_key(def)) return primary;
+    for (uint i = 0; i < info_->index_add_count; i++)
+      if (const char *index = refuse_index(info_->key_info_buffer[info_->index_add_buffer[i]])) return index;
+    if ((flags_ & (kColumns | kVirtualColumns)) == 0) return nullptr;
+    if (has_long_unique(table_) || has_long_unique(altered_))
+      return "columns of a table with a UNIQUE key of unlimited length change";
+    if (def.versions.size() >= ah::kSchemaVersionsMax)
+      return "the table was altered too often without being rewritten; use ALTER TABLE ... FORCE";
+    return refuse_columns();
+  }
+
+ private:
+  // A comment, the character set of columns to come and the engine's own options are kept in the definition;
+  // anything else about storage means a copy.
+  const char *refuse_options() {
+    if ((flags_ & ALTER_CHANGE_CREATE_OPTION) == 0) return nullptr;
+    flags_ &= ~ALTER_CHANGE_CREATE_OPTION;
+    constexpr ulong kNotStored =
+        HA_CREATE_USED_COMMENT | HA_CREATE_USED_CHARSET | HA_CREATE_USED_DEFAULT_CHARSET;
+    const bool same_storage = (info_->create_info->used_fields & ~kNotStored) == 0;
+    return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
+  }
+
+  // Rows that are written anew are those that are there.
+  const char *refuse_rewrite(const catalog::TableDef &def) {
+    flags_ &= ~ALTER_RECREATE_TABLE;
+    if (!ah::rewrites_rows(def, altered_, info_)) return nullptr;
+    atoll::lsm::Compression compression;
+    bool is_explicit = false;
+    if (!ah::compression_of(altered_->s->option_struct, &compression, &is_explicit).ok())
+      return "the options of the table do not fit together";  // a copy says how
+    if (has_long_unique(table_)) return "a table with a UNIQUE key of unlimited length is written anew";
+    if ((flags_ & ~kDefinitionOnly) != 0 || !same_records(table_, altered_))
+      return "the table is written anew, and columns or indexes change";
+    if (table_->s->table_type == TABLE_TYPE_SEQUENCE) return "a sequence is written anew";
+    return nullptr;
+  }
+
+  const char *refuse_flags() const {
+    const alter_table_operations rest =
+        flags_ & ~(kDefinitionOnly | kColumns | kVirtualColumns | kAddIndex | kDropIndex | kPrimaryKey);
+    if (rest == 0) return nullptr;
+    if (rest & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
+      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
+    if (rest & ALTER_COLUMN_NOT_NULLABLE) return "rows may hold NULL in a column that becomes NOT NULL";
+    if (rest & ALTER_ADD_CHECK_CONSTRAINT) return "the rows must be checked against a new constraint";
+    if (rest & (ALTER_ADD_STORED_GENERATED_COLUMN | ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL))
+      return "the values of a generated column must be computed";
+    return "ATOLL needs a copy of the table for this change";
+  }
+
+  const char *refuse_primary_key(const catalog::TableDef &def) const {
+    if (!ah::changes_primary_key(primary_name(table_), altered_, info_)) return nullptr;
+    if ((flags_ & (kColumns | kVirtualColumns)) != 0 || !same_records(table_, altered_))
+      return "the primary key changes together with columns";
+    if (has_long_unique(table_) || has_long_unique(altered_))
+      return "the primary key of a table with a UNIQUE key of unlimited length changes";
+    const size_t ordinals = size_t{def.next_ordinal} + altered_->s->keys + 1;
+    return ordinals < kOrdinalsMax ? nullptr : "all numbers for indexes have been used; a copy starts anew";
+  }
+
+  const char *refuse_index(const KEY &key) const {
+    if (info_->ignore && (key.flags & HA_NOSAME))
+      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // rows may go
+    if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a UNIQUE key of unlimited length is checked by rows";
+    if (key.flags & (HA_FULLTEXT | HA_SPATIAL)) return "ATOLL has no FULLTEXT or SPATIAL index";
+    return nullptr;
+  }
+
+  const char *refuse_columns() const {
+    const std::vector<const Field *> before = ah::fields_before(altered_, info_);
+    for (uint i = 0; i < altered_->s->fields; i++) {
+      const Field *field = altered_->field[i];
+      if (!field->stored_in_db()) continue;
+      const char *refused =
+          before[i] == nullptr ? refuse_new_column(field) : refuse_nullable_key(*before[i], *field);
+      if (refused != nullptr) return refused;
+    }
+    return nullptr;
+  }
+
+  // Old rows have one value for a new column. It must not depend on the row.
+  const char *refuse_new_column(const Field *field) const {
+    if (field->flags & AUTO_INCREMENT_FLAG)
+      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_AUTOINC);
+    if (field->flags & (VERS_ROW_START | VERS_ROW_END)) return "rows get their period of validity";
+    if (info_->error_if_not_empty) return "a column without a valid default needs an empty table";
+    if (field->default_value != nullptr && !field->default_value->expr->const_item())
+      return "the DEFAULT of a new column may be another value for each row";
+    return nullptr;
+  }
+
+  // Keys of a nullable column have a marker that others lack.
+  const char *refuse_nullable_key(const Field &before, const Field &field) const {
+    if ((before.null_ptr == nullptr) == (field.null_ptr == nullptr)) return nullptr;
+    for (uint i = 0; i < altered_->s->keys; i++) {
+      const KEY &key = altered_->key_info[i];
+      for (uint part = 0; part < key.user_defined_key_parts; part++)
+        if (key.key_part[part].fieldnr == field.field_index + 1) return "an indexed column becomes nullable";
+    }
+    return nullptr;
+  }
+
+  const TABLE *table_;
+  const TABLE *altered_;
+  const Alter_inplace_info *info_;
+  alter_table_operations flags_;
+};
+
+}  // namespace
+
+// Asked when partitions are exchanged with tables: are both made of the same columns?
+bool ha_atoll::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) noexcept {
+  const bool same = changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO);
+  return same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
+}
+
+bool ha_atoll::can_convert_nocopy(const Field &field, const Column_definition &changed) const {
+  return field.stored_in_db() && !is_temporary() && ah::keeps_stored_bytes(field, changed);
+}
+
+// An index whose column changes is built anew unless its keys stay as they are.
+Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_definition &changed,
+                                         const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
+  if (before.is_equal(changed))
+    return old_part.length == new_part.length ? Compare_keys::Equal : Compare_keys::NotEqual;
+  if (!ah::keeps_key_bytes(before, changed)) return Compare_keys::NotEqual;
+  if (old_part.length == new_part.length) return Compare_keys::Equal;
+  const bool was_whole = old_part.length == before.key_length();
+  return was_whole && new_part.length > old_part.length ? Compare_keys::EqualButKeyPartLength
+                                                        : Compare_keys::NotEqual;
+}
+
+enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *altered,
+                                                                     Alter_inplace_info *info) {
+  if (is_temporary()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (const char *reason = Refusal(table, altered, info).reason(layout_->def())) {
+    info->unsupported_reason = reason;
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  const bool rekeys = ah::changes_primary_key(primary_name(table), altered, info);
+  if (!rekeys && ah::rewrites_rows(layout_->def(), altered, info)) return HA_ALTER_INPLACE_COPY_NO_LOCK;
+  if ((info->handler_flags & kAddIndex) == 0 && !rekeys) return HA_ALTER_INPLACE_INSTANT;
+  uint64_t pieces = 0;
+  if (rekeys && (!ah::count_row_pieces(*layout_, 1, &pieces).ok() || pieces != 0)) {
+    info->unsupported_reason = ah::kPiecesHinderRekey;
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  return rekeys ? HA_ALTER_INPLACE_COPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
+}

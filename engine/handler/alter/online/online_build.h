@@ -1,0 +1,126 @@
+// What an ALTER builds from a table's rows while others write them (LOCK=NONE): indexes, or the whole table
+// under another primary key or none.
+//
+// The rows as they were when the build began are scanned, sorted and ingested by IndexBuild. What changed
+// since stands in a log and is replayed on top:
+//
+//   writer   ── its transaction ──▶ rows, finished indexes (main)
+//                              └──▶ rows before and after (temp: the log)
+//   ALTER    scan at snapshot ─▶ ingest ─▶ replay … replay ─▶ exclusive lock ─▶ last replay ─▶ catalog
+//
+// The log is in the temp database: its records commit and roll back with the transaction that wrote them, and
+// after a crash neither the log nor what was built is there. Writers never touch what is being built, so
+// an entry that a transaction removed cannot come back with the ingestion. Nor do they know its definition,
+// or compute virtual columns for it: the ALTER makes the entries from the rows, as it does in its scan.
+//
+// Order: log records are numbered when they are written. Two changes of one row are ordered by its lock,
+// which the first holds until it has committed, so numbers of one row grow in commit order.
+// Uniqueness is checked at the end: an entry that is put beside another of the same value is suspect, and
+// suspects are looked at again when nothing can change any more.
+//
+// Threads: log(), spoil() and close() from any, and the destructor; all else from the ALTER's thread, as long
+// as its TABLE is open.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <rocksdb/write_batch.h>
+
+#include "handler/alter/key_sources.h"
+#include "handler/layout.h"
+#include "txn/transaction.h"
+
+namespace atoll::handler {
+
+class OnlineBuild {
+ public:
+  virtual ~OnlineBuild();
+  OnlineBuild(const OnlineBuild &) = delete;
+  OnlineBuild &operator=(const OnlineBuild &) = delete;
+
+  struct RowImage {
+    const uint8_t *record = nullptr;  // nullptr: there is no such row
+    const std::string *primary_key = nullptr;
+  };
+  // Notes a change of a row in the writer's transaction. Errors: those of Transaction::put.
+  Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after);
+
+  // The build would be wrong: a transaction's end and its log records went different ways. The ALTER fails.
+  void spoil(const char *reason) { spoiled_.store(reason, std::memory_order_release); }
+
+  // Moves what has been committed to the log into what is built. *records: how many there were. `progress` is
+  // asked now and then; false ends it with kInterrupted. Errors: kInterrupted, kCorruption, and of writing.
+  Status replay(const std::function<bool()> &progress, uint64_t *records);
+
+  // The last replay. Requires: no transaction with log records runs. Errors: as replay(), kInvalid (spoiled),
+  // kDuplicate (duplicate_index() says of which index).
+  Status finish(const std::function<bool()> &progress);
+  size_t duplicate_index() const { return duplicate_index_; }
+  // After kDuplicate: puts a row whose values clash into record[0] of the altered table, as far as it can be
+  // read. Its text stands in this object.
+  virtual void show_duplicate();
+  // Whether writers must not store rows in pieces meanwhile.
+  virtual bool needs_whole_rows() const { return false; }
+
+  // Nothing is logged from now on.
+  void close() { closed_.store(true, std::memory_order_release); }
+
+ protected:
+  // One record of the log. What key and value mean is the derived class's.
+  struct Change {
+    bool put = false;
+    std::string key = {}, value = {};
+  };
+
+  // `layout`: of the altered table. `indexes`: the numbers of those being built in it. From now on log() must
+  // be called for every change.
+  OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered);
+
+  virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
+  // Changes in the order of the log. Some may come twice.
+  virtual Status apply(const std::vector<Change> &changes) = 0;
+
+  Status append(txn::Transaction *transaction, const Change &change);
+  // Adds to `batch` what puts or removes the entries of a row in the indexes, but for the primary one.
+  // `codec` can read the row; `primary_key` is that in the altered table. Errors: kCorruption, kInvalid (of
+  // KeySources::compute).
+  Status change_entries(const codec::RowCodec &codec, std::string_view row, std::string_view primary_key,
+                        bool put, rocksdb::WriteBatch *batch);
+  // Writes what change_entries() has put together.
+  Status write_entries(rocksdb::WriteBatch *batch);
+  // Is there at most one entry that begins with `start`? *first: its key.
+  Status is_unique(std::string_view start, bool *unique, std::string *first) const;
+  // Notes `start` of a unique index's entries if there are two by now.
+  Status suspect_if_double(size_t index, const std::string &start);
+  rocksdb::DB *main() const;
+  Status write(rocksdb::WriteBatch *batch) const;  // to main
+
+  const std::shared_ptr<const Layout> layout_;
+  const std::vector<size_t> indexes_;
+  TABLE *const altered_;
+  const KeySources sources_;
+  std::string duplicate_key_;  // the first of the entries that clash
+  std::string shown_row_;
+
+ private:
+  Status apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys);
+
+  lsm::Database *const database_;
+  std::string log_start_, log_end_;  // all log keys are between
+  std::atomic<uint64_t> next_number_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<const char *> spoiled_{nullptr};
+  std::string entry_key_, entry_value_;
+  std::vector<std::pair<size_t, std::string>> unique_starts_;  // of entries not yet written: index, start
+  std::set<std::pair<size_t, std::string>> suspects_;          // index, start of the entries
+  size_t duplicate_index_ = 0;
+};
+
+}  // namespace atoll::handler

@@ -1,0 +1,40 @@
+// Indexes that an ALTER adds while others write. The log has rows under their primary keys, with as much of
+// them only as the entries are made from: a long column beside them costs nothing, one of which an index has
+// a prefix costs the prefix. One that an expression names is logged whole.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/row_codec.h"
+#include "handler/alter/online/online_build.h"
+
+namespace atoll::handler {
+
+class OnlineIndexBuild final : public OnlineBuild {
+ public:
+  // `writers`: how the rows of those who write meanwhile are made, in records of `record_bytes`. For the rest
+  // see OnlineBuild.
+  OnlineIndexBuild(std::shared_ptr<const Layout> layout, const Layout &writers, size_t record_bytes,
+                   std::vector<size_t> indexes, TABLE *altered);
+
+ private:
+  struct Cut {  // of a BLOB column in a record
+    uint32_t record_offset;
+    uint8_t length_bytes;
+    uint32_t bytes_max;
+  };
+
+  Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
+  Status apply(const std::vector<Change> &changes) override;
+
+  void pack(const uint8_t *record, std::string *out) const;
+
+  const size_t record_bytes_;
+  const codec::RowCodec logged_;  // from records of the writers
+  codec::RowCodec altered_row_;   // to records of the altered table
+  std::vector<Cut> cuts_;
+};
+
+}  // namespace atoll::handler

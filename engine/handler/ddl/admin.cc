@@ -1,0 +1,46 @@
+// ha_atoll: ANALYZE, OPTIMIZE.
+#include "handler/ha_atoll.h"
+
+#include "engine/running.h"
+#include "handler/server/error_map.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+
+namespace {
+
+constexpr uint64_t kAnalyzedEntries = 200000;  // per index; about 0.1 s of reading
+
+}  // namespace
+
+int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
+  ah::TableStatistics statistics;
+  const Status status = ah::sample(
+      *layout_, kAnalyzedEntries, [thd] { return atoll::is_statement_killed(thd); }, &statistics);
+  if (!status.ok()) {
+    if (status.code() != Code::kInterrupted) fail(status);
+    return HA_ADMIN_FAILED;
+  }
+  if (statistics.rows < 0)
+    statistics.rows = share_->rows;
+  else
+    share_->rows = statistics.rows;
+  share_->set_records_per_key(statistics.records_per_key);
+  share_->sampled_rows = statistics.rows;
+  if (!is_temporary())
+    atoll::engine::running()->catalog()->set_statistics(layout_->def().id, ah::encode(statistics));
+  info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
+  return HA_ADMIN_OK;
+}
+
+int ha_atoll::optimize(THD *thd, HA_CHECK_OPT *options) {
+  const std::string prefix = layout_->primary_index().start.substr(0, atoll::codec::kKeyPrefixLength);
+  const std::string end = atoll::codec::key_after_prefix(prefix);
+  const Status status = atoll::engine::running()->database()->compact(layout_->family(), prefix, end);
+  if (!status.ok()) {
+    fail(status);
+    return HA_ADMIN_FAILED;
+  }
+  return analyze(thd, options);
+}

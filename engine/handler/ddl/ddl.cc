@@ -1,0 +1,365 @@
+// ha_atoll: CREATE, DROP, RENAME, TRUNCATE.
+//
+// The catalog row is the truth. The server does not write the .frm of an engine that can be asked for it
+// (discovery): create() keeps the image in the catalog, and writes the file.
+#include "handler/ha_atoll.h"
+
+#include <rocksdb/write_batch.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "catalog/record.h"
+#include "engine/running.h"
+#include "handler/alter/alter_definition.h"
+#include "handler/server/callback.h"
+#include "handler/server/error_map.h"
+#include "handler/server/guarded_handler.h"
+#include "handler/handlerton.h"
+#include "handler/ddl/prepared_writers.h"
+#include "handler/ddl/refusals.h"
+#include "handler/ddl/table_name.h"
+#include "handler/ddl/table_options.h"
+#include "handler/ddl/temporary_tables.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace catalog = atoll::catalog;
+
+namespace {
+
+// Tables live in the bucket, whatever directory a statement names.
+void warn_of_directories(THD *thd, const HA_CREATE_INFO *info) {
+  if (!ah::defines_table(thd)) return;
+  const auto warn = [thd](const char *option) {
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, WARN_OPTION_IGNORED,
+                        ER_THD(thd, WARN_OPTION_IGNORED), option);
+  };
+  if (info->data_file_name != nullptr) warn("DATA DIRECTORY");
+  if (info->index_file_name != nullptr) warn("INDEX DIRECTORY");
+}
+
+// Ids for columns and ordinals for indexes of a new table.
+void describe(const TABLE *form, catalog::TableDef *def) {
+  const TABLE_SHARE *share = form->s;
+  def->hidden_primary_key = share->primary_key == MAX_KEY;
+  for (uint i = 0; i < share->fields; i++)
+    if (share->field[i]->stored_in_db()) def->column_ids.push_back(def->next_column_id++);
+  ah::define_indexes(form, def);
+  def->versions.push_back({1, {}});
+}
+
+// The current version's columns as bytes find them, for rows that outlive an instant ALTER.
+Status complete_version(const TABLE *form, catalog::TableDef *def) {
+  std::shared_ptr<const ah::Layout> layout;
+  ATOLL_RETURN_IF_ERROR(
+      ah::build_layout(form, std::make_shared<const catalog::TableDef>(*def), nullptr, &layout));
+  def->versions.back().columns = ah::Layout::past_columns(layout->row());
+  return Status::Ok();
+}
+
+Status remove_temporary_rows(const catalog::TablePtr &def) {
+  atoll::lsm::Database *database = atoll::engine::running()->database();
+  const catalog::Doomed::Range rows = catalog::table_range(*def);
+  return database->delete_range(database->temp_family(), rows.begin, rows.end);
+}
+
+// A partitioned table that was not opened since its .frm went comes here as a whole, not partition by
+// partition.
+Status rename_with_partitions(const ah::TableName &source, const ah::TableName &target, const char *from,
+                              const char *to) {
+  ATOLL_RETURN_IF_ERROR(atoll::engine::running()->catalog()->rename_partitioned(
+      source.database, source.table, target.database, target.table));
+  // Not there when the data directory is new: discovery writes it.
+  (void)rename((std::string(from) + ".par").c_str(), (std::string(to) + ".par").c_str());
+  return Status::Ok();
+}
+
+// Whether the server drops the partition because it drops the whole table. It takes away the .par file first,
+// which lists the partitions, and then these one by one: cut off in between, it can neither finish nor undo.
+bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
+  if (!ah::is_partition(name.table)) return false;
+  if (ah::is_internal(name.table)) return true;
+  const enum_sql_command command = thd->lex->sql_command;
+  return command == SQLCOM_DROP_TABLE || command == SQLCOM_DROP_DB || command == SQLCOM_CREATE_TABLE;
+}
+
+// EXCHANGE PARTITION makes a table a partition, which has no definition of its own, and a partition a table:
+// its .frm stays where it is.
+Status keep_definition_of_exchanged(const ah::TableName &name, const char *path) {
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  const catalog::TablePtr def = all->find(name.database, name.table);
+  if (!def) return Status::Ok();
+  catalog::TableDef changed = *def;
+  changed.frm = atoll::content_of(std::string(path) + reg_ext);
+  return changed.frm.empty() ? Status::Ok() : all->update(changed);
+}
+
+// Discovery would write the file when the table is opened first. Until then statements that look into it to
+// see what a name stands for (DROP SEQUENCE) would take the table for unknown.
+Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
+  if (!share->frm_image || ah::is_internal(name.table) || ah::is_partition(name.table)) return Status::Ok();
+  if (!share->write_frm_image(share->frm_image->str, share->frm_image->length)) return Status::Ok();
+  (void)atoll::engine::running()->catalog()->drop(name.database, name.table);
+  return Status(Code::kNoSpace, "its .frm file cannot be written; free space in the data directory");
+}
+
+// Of the first partition of a new table that could not be made: the server would look for it for ever.
+void drop_without_partitions(const ah::TableName &partition) {
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  const std::string whole(catalog::whole_table(partition.table));
+  const std::vector<catalog::TablePtr> found = all->with_partitions(partition.database, whole);
+  if (found.size() == 1 && found[0]->logical_only) (void)all->drop(partition.database, whole);
+}
+
+// What a new table needs beside its entry in the catalog.
+Status finish_create(TABLE_SHARE *share, const ah::TableName &name, uint32_t table_id,
+                     uint64_t auto_increment) {
+  if (auto_increment > 1)
+    ATOLL_RETURN_IF_ERROR(atoll::engine::running()->catalog()->set_auto_increment(table_id, auto_increment));
+  ATOLL_RETURN_IF_ERROR(atoll::engine::running()->gate().after_ddl());
+  return write_frm(share, name);
+}
+
+}  // namespace
+
+int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+  if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
+  THD *thd = ha_thd();
+  if (Status status = ah::refuse_unsupported(thd, form); !status.ok()) {
+    my_printf_error(ER_ILLEGAL_HA, "ATOLL: table %s: %s", MYF(0), ah::shown_table(thd, form->s).c_str(),
+                    status.message());
+    return HA_ERR_WRONG_COMMAND;  // what the server adds to it then fits
+  }
+  warn_of_directories(thd, info);
+  catalog::TableDef def;
+  bool explicit_compression = false;
+  Status status = ah::refuse_encryption(info);
+  if (status.ok())
+    status = ah::compression_of(form->s->option_struct, &def.compression, &explicit_compression);
+  if (!status.ok()) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "ATOLL: table %s: %s", MYF(0),
+                    ah::shown_table(thd, form->s).c_str(), status.message());
+    return HA_WRONG_CREATE_OPTION;
+  }
+  def.compression_explicit = explicit_compression;
+  describe(form, &def);
+  status = complete_version(form, &def);
+  if (!status.ok()) return fail(status);
+  if (info->tmp_table()) {
+    ah::TemporaryTables::add(name, std::move(def));
+    ah::TemporaryTables::set_auto_increment(name, info->auto_increment_value);
+    return 0;
+  }
+
+  status = atoll::engine::may_write();
+  if (!status.ok()) return fail(status);
+  const ah::TableName parsed = ah::parse_table_name(name);
+  def.database = parsed.database;
+  def.name = parsed.table;
+  std::string frm;
+  if (form->s->frm_image)
+    frm.assign(reinterpret_cast<const char *>(form->s->frm_image->str), form->s->frm_image->length);
+  atoll::engine::running()->note_database(parsed.database);
+  atoll::engine::Engine *running = atoll::engine::running();
+  const bool is_part = ah::is_partition(parsed.table);
+  status = atoll::guarded([&]() -> Status {
+    if (is_part)
+      ATOLL_RETURN_IF_ERROR(ah::note_partitioned_frm(name, std::move(frm)));
+    else
+      def.frm = std::move(frm);
+    return running->catalog()->create(&def, explicit_compression);
+  });
+  if (!status.ok() && is_part) drop_without_partitions(parsed);
+  if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;
+  if (!status.ok()) return fail(status);
+  status = atoll::guarded([&] { return finish_create(form->s, parsed, def.id, info->auto_increment_value); });
+  if (status.code() == Code::kNoMemory) (void)running->catalog()->drop(parsed.database, parsed.table);
+  return status.ok() ? 0 : fail(status);
+}
+
+int ha_atoll::delete_table(const char *name) {
+  if (catalog::TablePtr temporary = ah::TemporaryTables::remove(name)) {
+    const Status status = remove_temporary_rows(temporary);
+    return status.ok() ? 0 : fail(status);
+  }
+  if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
+  const ah::TableName parsed = ah::parse_table_name(name);
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  const catalog::TablePtr def = all->find(parsed.database, parsed.table);
+  if (def && ah::refuse_for_prepared_writers(*def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  const bool is_whole_dropped = is_dropped_with_its_table(ha_thd(), parsed);
+  Status status = is_whole_dropped
+                      ? all->drop_partitioned(parsed.database, catalog::whole_table(parsed.table))
+                      : all->drop(parsed.database, parsed.table);
+  // With the table's first partition the others have gone.
+  if (status.code() == Code::kNotFound) return is_whole_dropped ? 0 : HA_ERR_NO_SUCH_TABLE;
+  if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+int ha_atoll::rename_table(const char *from, const char *to) {
+  if (ah::TemporaryTables::find(from)) {
+    ah::TemporaryTables::rename(from, to);
+    return 0;
+  }
+  if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
+  const ah::TableName source = ah::parse_table_name(from);
+  const ah::TableName target = ah::parse_table_name(to);
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  const catalog::TablePtr before = all->find(source.database, source.table);
+  if (!before && ah::is_internal(source.table) && !ah::is_partition(source.table))
+    return ah::rename_for_other_engine(ha_thd(), from, to);
+  if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
+  atoll::engine::running()->note_database(target.database);
+  Status status = before && before->logical_only
+                      ? rename_with_partitions(source, target, from, to)
+                      : all->rename(source.database, source.table, target.database, target.table);
+  // Opening the catalog has put the partition back, and now the server's DDL log wants to.
+  if (status.code() == Code::kNotFound && ah::is_partition(source.table) && ah::is_partition(target.table) &&
+      all->find(target.database, target.table))
+    status = Status::Ok();
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;
+  if (status.ok() && ah::is_partition(source.table) && !ah::is_partition(target.table))
+    status = keep_definition_of_exchanged(target, to);
+  if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+int ha_atoll::truncate() {
+  if (is_temporary()) {
+    const Status status = remove_temporary_rows(layout_->def_ptr());
+    share_->next_auto_increment = 1;
+    share_->rows = 0;
+    return status.ok() ? 0 : fail(status);
+  }
+  if (int error = check_writable()) return error;
+  if (ah::refuse_for_prepared_writers(layout_->def())) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  atoll::engine::Engine *running = atoll::engine::running();
+  catalog::TablePtr def;
+  Status status = running->catalog()->truncate(layout_->def().database, layout_->def().name, &def);
+  if (!status.ok()) return fail(status);
+  reader_.close();
+  layout_ = layout_->moved(def, running->database()->find_family(def->family_id));
+  share_->set_layout(layout_);
+  share_->next_auto_increment = 1;
+  share_->next_hidden_id = 1;
+  share_->rows = 0;
+  status = atoll::engine::running()->gate().after_ddl();
+  return status.ok() ? 0 : fail(status);
+}
+
+// ---- SHOW, handlerton ------------------------------------------------------------------------------
+
+namespace {
+
+// Byte 39 of a .frm image holds the SEQUENCE clause in bits 4 and 5. Source: sql/unireg.cc,
+// build_frm_image().
+bool is_sequence_image(const std::string &frm) {
+  constexpr size_t kChoiceByte = 39;
+  return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;
+}
+
+// A partitioned table that is dropped as a whole: its first partition, which looks at all of them.
+bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef &def) {
+  if (!def.logical_only) return ah::refuse_for_prepared_writers(def);
+  const auto all = atoll::engine::running()->catalog()->with_partitions(name.database, name.table);
+  return all.size() > 1 && ah::refuse_for_prepared_writers(*all[1]);
+}
+
+int drop_table(handlerton *, const char *path) {
+  if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
+    return ah::to_ha_error(remove_temporary_rows(temporary).code());
+  // Every engine is asked for tables that nobody knows, so "no such table" must come before any other error.
+  // A table with a .frm is ours (the server deletes that file after the table): it must not seem dropped.
+  if (Status status = atoll::engine::ready(); !status.ok()) {
+    const bool is_ours = access((std::string(path) + reg_ext).c_str(), F_OK) == 0;
+    return is_ours ? ah::report(current_thd, status) : HA_ERR_NO_SUCH_TABLE;
+  }
+  const ah::TableName parsed = ah::parse_table_name(path);
+  const catalog::TablePtr def = atoll::engine::running()->catalog()->find(parsed.database, parsed.table);
+  if (!def) return HA_ERR_NO_SUCH_TABLE;
+  // The server looks into the .frm to see what it drops; without one (discovery) it would drop any table.
+  if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
+    return HA_ERR_NO_SUCH_TABLE;
+  if (Status status = atoll::engine::may_write(); !status.ok()) return ah::report(current_thd, status);
+  if (any_has_prepared_writers(parsed, *def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  Status status = def->logical_only ? all->drop_partitioned(parsed.database, parsed.table)
+                                    : all->drop(parsed.database, parsed.table);
+  if (status.ok() && def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
+  return ah::report(current_thd, status);
+}
+
+// What a crash in DDL, or in bringing files back from the bucket, may have left: partition files without a
+// table, internal names, half-written files. The server removes none of them and could not remove the
+// directory. Its tables are gone by now, and nobody can make new ones.
+bool is_leftover(const std::filesystem::path &file) {
+  const std::string name = file.filename().string();
+  if (name.ends_with(".TRG~") || name.ends_with(".TRN~") || name.ends_with(".opt~")) return true;
+  const std::string extension = file.extension().string();
+  if (extension == ".par")
+    return !std::filesystem::exists(std::filesystem::path(file).replace_extension(reg_ext));
+  return extension == reg_ext && ah::is_internal(name);
+}
+
+void remove_leftovers(const std::string &directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto &entry : std::filesystem::directory_iterator(directory, error))
+    if (is_leftover(entry.path())) leftovers.push_back(entry.path());
+  for (const std::filesystem::path &file : leftovers) {
+    atoll::log_warning("DROP DATABASE: removing " + file.string() + ", which an interrupted statement left");
+    std::filesystem::remove(file, error);
+  }
+}
+
+void drop_database(handlerton *, char *path) {
+  if (!atoll::engine::ready().ok()) return;
+  std::string directory(path);
+  while (!directory.empty() && directory.back() == '/') directory.pop_back();
+  const std::string name = directory.substr(directory.find_last_of('/') + 1);
+  remove_leftovers(directory);
+  const Status status = atoll::engine::running()->catalog()->drop_database(name);
+  if (!status.ok() && status.code() != Code::kNotFound) atoll::log_error(status.message());
+}
+
+}  // namespace
+
+namespace atoll::handler {
+
+ha_create_table_option *table_options();
+
+namespace {
+
+handlerton *the_handlerton = nullptr;
+
+}  // namespace
+
+handlerton *own_handlerton() { return the_handlerton; }
+
+void fill_ddl_callbacks(handlerton *hton) {
+  hton->create = guarded_function<make_handler, fails_by<static_cast<::handler *>(nullptr)>>;
+  hton->drop_table = guarded_function<drop_table, fails_by_code>;
+  hton->drop_database = guarded_function<drop_database, is_logged>;
+  hton->table_options = table_options();
+}
+
+void fill_handlerton(handlerton *hton) {
+  the_handlerton = hton;
+  static const char *no_extensions[] = {nullptr};
+  hton->db_type = DB_TYPE_AUTOASSIGN;
+  hton->flags =
+      HTON_SUPPORTS_EXTENDED_KEYS | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE;
+  hton->tablefile_extensions = no_extensions;
+  fill_transaction_callbacks(hton);
+  fill_ddl_callbacks(hton);
+  fill_discovery_callbacks(hton);
+}
+
+}  // namespace atoll::handler

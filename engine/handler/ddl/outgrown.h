@@ -1,0 +1,34 @@
+// Tables that have outgrown the shared column family, and the ALTER TABLE ... FORCE that moves them
+// (plugin/host/table_mover.h).
+#pragma once
+
+#include <cstdint>
+
+#include "catalog/catalog.h"
+
+namespace atoll::handler {
+
+// For the life of this object, an ALTER TABLE ... FORCE of the calling thread moves only what takes more than
+// `bytes_max` in the shared family, and leaves other partitions of the table as they are. Snapshots that are
+// older than the move go on reading: nobody has asked for it.
+class MoveOfOutgrown {
+ public:
+  explicit MoveOfOutgrown(uint64_t bytes_max);
+  ~MoveOfOutgrown();
+  MoveOfOutgrown(const MoveOfOutgrown &) = delete;
+  MoveOfOutgrown &operator=(const MoveOfOutgrown &) = delete;
+
+  // Whether the calling thread is within the life of one.
+  static bool is_running();
+  // Of the one that is running: a table or partition has moved.
+  static void note_moved();
+  uint32_t moved() const;
+  // is_running(), and the table is one to be moved.
+  static bool concerns(const catalog::TableDef &def);
+};
+
+// Whether the table or partition takes more than `bytes_max` in the shared family, with its indexes. Reads as
+// much of it at most, and nothing of a table that is far from it.
+bool has_outgrown(const catalog::TableDef &def, uint64_t bytes_max);
+
+}  // namespace atoll::handler

@@ -1,0 +1,276 @@
+// ha_atoll: reading by index. The server's keys become those of the codec; table/row_cursor.h reads.
+#include "handler/ha_atoll.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/mutant.h"
+#include "handler/read/counted_pages.h"
+
+using atoll::is_mutant;
+using atoll::Mutant;
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace at = atoll::table;
+using Found = at::RowCursor::Found;
+using Reach = at::Seek::Reach;
+
+// The error of a read, or `none` when it found nothing.
+int ha_atoll::read_result(const Status &status, Found found, int none) {
+  if (!status.ok()) {
+    const int error = view_.take_error();
+    return error != 0 ? error : fail(status);
+  }
+  if (found == Found::kTooNew) return HA_ERR_TABLE_DEF_CHANGED;
+  return found == Found::kRow ? 0 : none;
+}
+
+int ha_atoll::index_init(uint index, bool) {
+  active_index = index;
+  choose_columns();
+  choose_entries();
+  reader_.begin_index(index);
+  return 0;
+}
+
+int ha_atoll::index_end() {
+  reader_.end_index();
+  active_index = MAX_KEY;
+  in_range_check_pushed_down = false;
+  return 0;
+}
+
+// Which stored columns the statement needs. Statements that change rows need all: the new row is packed
+// from the old one. So do locking reads: index entries are compared with the row again.
+void ha_atoll::choose_columns() {
+  at::WantedColumns &wanted = reader_.wanted();
+  wanted.all = reader_.table().mode().may_change || locking() || bitmap_is_set_all(table->read_set);
+  if (wanted.all) return;
+  wanted.stored.clear();
+  for (uint i = 0; i < table_share->fields; i++) {
+    const int stored = layout_->stored_column(i);
+    if (stored >= 0 && bitmap_is_set(table->read_set, i)) wanted.stored.push_back(stored);
+  }
+}
+
+// The server asks for entries only when the query needs no more than they have, but of the columns that they
+// hold a prefix of it still uses those in the read set: the ends of a range are compared with them,
+// partitions are merged by them. Rows are read then, with the columns that virtual ones are computed from.
+void ha_atoll::choose_entries() {
+  at::WantedColumns &wanted = reader_.wanted();
+  wanted.entries_suffice = view_.is_keyread() && active_index != MAX_KEY;
+  if (!wanted.entries_suffice) return;
+  for (const uint field : layout_->index(active_index).cut_fields)
+    if (bitmap_is_set(table->read_set, field)) wanted.entries_suffice = false;
+  if (!wanted.entries_suffice) wanted.all = true;
+}
+
+// How many rows the statement wants at first: all that an exact search finds, unless it may stop early, as it
+// does in a subquery or with LIMIT. LIMIT says how many if the statement reads this table only.
+size_t ha_atoll::rows_wanted(bool is_exact) const {
+  SELECT_LEX *select = ha_thd()->lex->current_select;
+  if (select == nullptr || select->master_unit()->item != nullptr) return 1;
+  if (!select->limit_params.explicit_limit) return is_exact ? at::RowBatch::kRowsMax : 1;
+  if (select->leaf_tables.elements > 1) return 1;
+  return std::clamp<ha_rows>(select->master_unit()->lim.get_select_limit(), 1, at::RowBatch::kRowsMax);
+}
+
+// The first parts of an index key, from the server's search key.
+void ha_atoll::search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used) {
+  KEY *key_info = &table->key_info[active_index];
+  const ah::IndexLayout &index = layout_->index(active_index);
+  if (parts == HA_WHOLE_KEY) parts = make_prev_keypart_map(key_info->user_defined_key_parts);
+  const uint length = calculate_key_len(table, active_index, key, parts);
+  // The bounds of a LIKE range may have more characters than the column: they are cut without a word.
+  const Check_level_instant_set quietly(ha_thd(), CHECK_FIELD_IGNORE);
+  key_restore(search_record_.data(), key, key_info, length);
+  size_t count = 0;
+  for (key_part_map map = parts; map & 1; map >>= 1) count++;
+  *parts_used = count <= index.user_parts ? count : index.user_parts + primary_parts_given(*key_info, count);
+  out->assign(index.start);
+  index.codec->append_parts(search_record_.data(), *parts_used, out, nullptr);
+}
+
+// The first key behind a range of the active index that ends at `last`.
+void ha_atoll::range_end(const key_range &last, std::string *out) {
+  size_t parts = 0;
+  search_key(last.key, last.keypart_map, out, &parts);
+  if (last.flag != HA_READ_BEFORE_KEY) *out = atoll::codec::key_after_prefix(*out);
+}
+
+// Extended keys: the server appends the primary key's columns that the index lacks, we append all of them.
+// Counts the leading primary key columns among the first `count` columns of a search key.
+size_t ha_atoll::primary_parts_given(const KEY &key, size_t count) const {
+  if (layout_->hidden_primary()) return 0;
+  const KEY &primary = table->key_info[table_share->primary_key];
+  size_t given = 0;
+  for (; given < primary.user_defined_key_parts; given++) {
+    bool found = false;
+    for (size_t i = 0; i < count && !found; i++)
+      found = key.key_part[i].fieldnr == primary.key_part[given].fieldnr;
+    if (!found) break;
+  }
+  return given;
+}
+
+int ha_atoll::index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
+  return show_read_error(search(record, key, parts, find));
+}
+
+int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
+  const ah::CountedPages pages(handler_stats);
+  at::Seek seek;
+  size_t parts_used = 0;
+  search_key(key, parts, &seek.key, &parts_used);
+  switch (find) {
+    case HA_READ_KEY_EXACT:
+      if (layout_->is_primary(active_index) && parts_used == layout_->index(active_index).user_parts &&
+          !is_mutant(Mutant::point_get))
+        return read_by_primary_key(record, seek.key, false);
+      seek.prefix = seek.key;
+      seek.parts = parts_used;
+      break;
+    case HA_READ_KEY_OR_NEXT:
+      break;
+    case HA_READ_AFTER_KEY:
+      seek.key = atoll::codec::key_after_prefix(seek.key);
+      seek.reach = Reach::kAfterKey;
+      break;
+    case HA_READ_BEFORE_KEY:
+      seek.forward = false;
+      break;
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      seek.key = atoll::codec::key_after_prefix(seek.key);
+      seek.forward = false;
+      break;
+    case HA_READ_PREFIX:
+      seek.prefix = seek.key;
+      break;
+    case HA_READ_PREFIX_LAST:
+      seek.prefix = seek.key;
+      seek.prefix_stays = true;
+      seek.key = atoll::codec::key_after_prefix(seek.key);
+      seek.forward = false;
+      break;
+    default:
+      return HA_ERR_WRONG_COMMAND;
+  }
+  return read_from(&seek, record);
+}
+
+int ha_atoll::read_from(at::Seek *seek, uchar *record) {
+  seek->rows_wanted = is_mutant(Mutant::batch) ? at::RowBatch::kRowsMax : rows_wanted(!seek->prefix.empty());
+  Found found = Found::kNone;
+  const Status status = reader_.search(*seek, record, &found);
+  return read_result(status, found, HA_ERR_KEY_NOT_FOUND);
+}
+
+int ha_atoll::read_by_primary_key(uchar *record, const std::string &key, bool is_chosen) {
+  Found found = Found::kNone;
+  const Status status = reader_.get(key, is_chosen, record, &found);
+  return read_result(status, found, HA_ERR_KEY_NOT_FOUND);
+}
+
+int ha_atoll::index_read_last_map(uchar *record, const uchar *key, key_part_map parts) {
+  return index_read_map(record, key, parts, HA_READ_PREFIX_LAST);
+}
+
+int ha_atoll::index_first(uchar *record) {
+  at::Seek seek;
+  seek.key = layout_->index(active_index).start;
+  seek.reach = Reach::kWholeIndex;
+  const int error = read_from(&seek, record);
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+}
+
+// The server reads ranges backwards. The last range has no upper end and no row: the server goes on with the
+// range below only if it gets a row, one that it sees is not of the range. "None" means an empty index to it.
+int ha_atoll::index_last(uchar *record) {
+  const bool is_in_range = reader_.bounds().has_next();
+  at::Seek seek;
+  seek.key = layout_->index(active_index).end;
+  seek.forward = false;
+  seek.reach = Reach::kWholeIndex;
+  int error = read_from(&seek, record);
+  if (error == HA_ERR_KEY_NOT_FOUND && is_in_range) {
+    seek.key = reader_.bounds().current().lower;
+    seek.reach = Reach::kAnyRow;
+    error = read_from(&seek, record);
+  }
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : show_read_error(error);
+}
+
+int ha_atoll::index_next(uchar *record) {
+  const ah::CountedPages pages(handler_stats);
+  Found found = Found::kNone;
+  const Status status = reader_.next(record, &found);
+  return read_result(status, found, HA_ERR_END_OF_FILE);
+}
+
+int ha_atoll::index_prev(uchar *record) {
+  const ah::CountedPages pages(handler_stats);
+  Found found = Found::kNone;
+  const Status status = reader_.prev(record, &found);
+  return read_result(status, found, HA_ERR_END_OF_FILE);
+}
+
+int ha_atoll::index_next_same(uchar *record, const uchar *key, uint length) {
+  if (reader_.place() != at::Place::kPoint && !reader_.is_exact())
+    return handler::index_next_same(record, key, length);
+  const ah::CountedPages pages(handler_stats);
+  Found found = Found::kNone;
+  const Status status = reader_.next_same(record, &found);
+  return read_result(status, found, HA_ERR_END_OF_FILE);
+}
+
+// ---- Ranges --------------------------------------------------------------------------------------
+
+// The bounds of the next search, whatever it searches for.
+void ha_atoll::give_bounds(const key_range *start, const key_range *end) {
+  size_t parts = 0;
+  at::Bounds bounds;
+  range_bounds(active_index, start, end, &bounds, &parts);
+  reader_.bounds().give(std::move(bounds));
+}
+
+// The server tells both ends of a range here and in prepare_range_scan(). The cursor does not leave them:
+// neither the server nor a pushed condition need compare rows with them.
+int ha_atoll::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool) {
+  give_bounds(start, end);
+  eq_range = is_equality;
+  set_end_range(nullptr);
+  range_key_part =
+      table->key_info[active_index].key_part;  // a loose scan compares with the range's end itself
+  const int error = start == nullptr
+                        ? ha_index_first(table->record[0])
+                        : ha_index_read_map(table->record[0], start->key, start->keypart_map, start->flag);
+  return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
+}
+
+int ha_atoll::read_range_next() {
+  return eq_range ? ha_index_next_same(table->record[0], nullptr, 0) : ha_index_next(table->record[0]);
+}
+
+// Before a range is read backwards.
+int ha_atoll::prepare_range_scan(const key_range *start, const key_range *end) {
+  give_bounds(start, end);
+  return 0;
+}
+
+// The keys of a range of `index`. A missing end is that of the index. *begin_parts: how many parts of the key
+// the range gives at its start.
+void ha_atoll::range_bounds(uint index, const key_range *min_key, const key_range *max_key,
+                            at::Bounds *bounds, size_t *begin_parts) {
+  bounds->lower = layout_->index(index).start;
+  bounds->upper = layout_->index(index).end;
+  *begin_parts = 0;
+  const uint saved = active_index;
+  active_index = index;
+  if (min_key != nullptr) {
+    search_key(min_key->key, min_key->keypart_map, &bounds->lower, begin_parts);
+    if (min_key->flag == HA_READ_AFTER_KEY) bounds->lower = atoll::codec::key_after_prefix(bounds->lower);
+  }
+  if (max_key != nullptr) range_end(*max_key, &bounds->upper);
+  active_index = saved;
+}

@@ -1,0 +1,111 @@
+// A full scan by several threads: the range is cut into pieces, threads take pieces in order, and test each
+// packed row against the predicate. The rows that pass are handed over to the caller in key order, or each
+// thread makes of them itself what the caller wants (Request::take).
+//
+// Memory is bounded: a thread stops when kPieceBytesMax of passing rows of its piece wait for the caller, or
+// when kQueuedBytesMax of all pieces do and the caller does not need this piece next. Only for reads at a
+// snapshot by a transaction without own writes.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "base/work.h"
+#include "codec/predicate.h"
+#include "codec/row_codec.h"
+#include "lsm/database.h"
+#include "txn/reads/entry_list.h"
+
+namespace atoll::handler {
+
+class ParallelScan {
+ public:
+  struct Request {
+    rocksdb::DB *db = nullptr;
+    lsm::Family *family = nullptr;
+    const rocksdb::Snapshot *snapshot = nullptr;
+    std::string begin, end;
+    std::vector<std::string> splits;  // ascending, inside (begin, end)
+    size_t threads = 2;
+    const codec::Predicate *predicate = nullptr;  // may be null: all rows pass
+    const codec::RowCodec *row = nullptr;
+    // The row that a stored value stands for (whole_row_at()); asked for large ones, to test the predicate.
+    std::function<Status(std::string_view key, std::string_view stored, std::string *buffer,
+                         std::string_view *row)>
+        whole_row;
+    // Set: the threads call it with each row as it is stored, and next() is not used, but wait(). `thread`
+    // counts from 0, below thread_count(); each has its rows in ascending order. An error ends the scan.
+    std::function<Status(size_t thread, std::string_view key, std::string_view stored)> take;
+  };
+
+  explicit ParallelScan(Request request);
+  ~ParallelScan();  // stops and joins
+
+  // How many threads a scan has, no more than there are pieces.
+  static size_t thread_count(const Request &request);
+
+  // Waits until all rows have been taken, but not longer than 100 ms, so that the caller can look for KILL;
+  // *end: they have. Errors: the first one, of the readers or of `take`.
+  Status wait(bool *end);
+
+  // The next row, as it is stored; valid until the next call. *end at the end. Errors: of the readers;
+  // kNoMemory, also of wait(): the process got no memory, or not one thread.
+  // Blocks: until a row is there; returns kUnavailable-free kOk with *waiting after 100 ms without one, so
+  // that the caller can look for KILL.
+  Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
+
+  // The most bytes of rows that have waited for the caller. Call after the end.
+  size_t queued_bytes_most() const { return queued_bytes_most_; }
+  static constexpr size_t kPieceBytesMax = 8 << 20;
+  static constexpr size_t kQueuedBytesMax = 16 << 20;
+
+ private:
+  using Chunk = txn::EntryList;  // rows with their keys
+  struct Piece {
+    Piece() = default;
+    Piece(const Piece &) = delete;
+    std::string begin, end;
+    std::deque<std::unique_ptr<Chunk>> chunks;
+    size_t queued_bytes = 0;
+    bool done = false;
+    Status status;
+  };
+
+  void work(size_t thread);
+  void fail_without_threads();
+  bool take_piece(size_t *index);  // false: there is none, or stop
+  Status scan_piece(size_t thread, size_t index);
+  Status passes(std::string_view key, std::string_view stored, bool *passes) const;
+  void collect(size_t index, std::string_view key, std::string_view row, std::unique_ptr<Chunk> *chunk);
+  bool may_queue(size_t index) const;                          // Requires: mutex_
+  void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // returns at once if it is to stop
+  void finish_piece(size_t index, const Status &status);
+
+  static constexpr size_t kChunkBytes = 64 << 10;
+
+  Request request_;
+  std::deque<Piece> pieces_;
+  std::mutex mutex_;
+  std::condition_variable consumer_, producers_;
+  size_t next_piece_ = 0;     // to be taken by a thread
+  size_t current_piece_ = 0;  // being consumed
+  size_t queued_bytes_ = 0, queued_bytes_most_ = 0;
+  size_t threads_running_ = 0;
+  Status failure_;  // of the first `take` or reader that failed
+  std::atomic<bool> stop_{false};
+  Work helped_;  // what the threads have counted, for the caller
+  std::unique_ptr<Chunk> chunk_;
+  size_t chunk_entry_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace atoll::handler

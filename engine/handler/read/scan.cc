@@ -1,0 +1,130 @@
+// ha_atoll: reading the whole table, and rows by position.
+#include "handler/ha_atoll.h"
+
+#include "engine/running.h"
+#include "handler/read/counted_pages.h"
+#include "handler/server/error_map.h"
+#include "handler/write/large_rows.h"
+
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace at = atoll::table;
+using Found = at::RowCursor::Found;
+
+namespace {
+
+// Below this a scan by one thread is done before others have started.
+constexpr uint64_t kParallelBytesMin = 4 << 20;
+constexpr size_t kPiecesPerThread = 8;
+
+}  // namespace
+
+int ha_atoll::rnd_init(bool) {
+  active_index = MAX_KEY;
+  choose_columns();
+  parallel_.reset();
+  reader_.begin_table();
+  return 0;
+}
+
+int ha_atoll::rnd_end() {
+  reader_.close();
+  parallel_.reset();
+  return 0;
+}
+
+// Only for consistent reads of tables without own writes; the range is then one snapshot for all threads.
+bool ha_atoll::pays_parallel_scan(size_t threads) {
+  if (locking() || is_temporary() || transaction()->has_writes(layout_->family()->side())) return false;
+  return threads >= 2 && ah::stored_bytes_of_rows(*layout_) >= kParallelBytesMin;
+}
+
+void ha_atoll::start_parallel_scan(size_t threads) {
+  const ah::IndexLayout &index = layout_->primary_index();
+  atoll::lsm::Database *database = atoll::engine::running()->database();
+  ah::ParallelScan::Request request;
+  request.db = database->db(layout_->family()->side());
+  request.family = layout_->family();
+  request.snapshot = transaction()->snapshot(layout_->family()->side());
+  request.begin = index.start;
+  request.end = index.end;
+  request.splits = database->split(layout_->family(), index.start, index.end, threads * kPiecesPerThread);
+  request.threads = threads;
+  request.predicate = reader_.filter().predicate();
+  request.row = &layout_->row();
+  request.whole_row = [layout = layout_, snapshot = request.snapshot](
+                          std::string_view key, std::string_view stored, std::string *buffer,
+                          std::string_view *row) {
+    return ah::whole_row_at(*layout, snapshot, key, stored, buffer, row);
+  };
+  parallel_ = std::make_unique<ah::ParallelScan>(std::move(request));
+}
+
+int ha_atoll::rnd_next(uchar *record) {
+  const ah::CountedPages pages(handler_stats);
+  if (reader_.place() == at::Place::kBeforeFirst && !parallel_) {
+    if (!reader_.begin_reading()) return HA_ERR_TABLE_DEF_CHANGED;
+    const size_t threads = session_->settings().scan_threads;
+    if (pays_parallel_scan(threads)) start_parallel_scan(threads);
+  }
+  if (parallel_) return rnd_next_parallel(record);
+  Found found = Found::kNone;
+  const Status status = reader_.scan(record, &found);
+  return read_result(status, found, HA_ERR_END_OF_FILE);
+}
+
+int ha_atoll::rnd_next_parallel(uchar *record) {
+  for (;;) {
+    std::string_view key, row;
+    bool end = false, waiting = false;
+    const Status status = parallel_->next(&key, &row, &end, &waiting);
+    if (!status.ok()) return fail(status);
+    if (end) return HA_ERR_END_OF_FILE;
+    if (waiting || reader_.is_killed()) {
+      if (atoll::is_statement_killed(ha_thd())) return HA_ERR_ABORTED_BY_USER;
+      if (waiting) continue;
+    }
+    reader_.note_row(key);
+    return read_result(reader_.unpack(row, record), Found::kRow, 0);
+  }
+}
+
+// A reference is the primary key as the server writes search keys (key_copy): of fixed length, and shorter
+// than the encoded key of collated text. Without a primary key it is the hidden id.
+void ha_atoll::position(const uchar *record) noexcept {
+  if (layout_->hidden_primary()) {
+    memcpy(ref, reader_.primary_key().data() + atoll::codec::kKeyStartLength, ah::kHiddenIdLength);
+    return;
+  }
+  KEY *key = &table->key_info[table_share->primary_key];
+  key_copy(ref, record, key, key->key_length, true);
+}
+
+int ha_atoll::rnd_pos(uchar *record, uchar *position) {
+  const ah::CountedPages pages(handler_stats);
+  std::string key;
+  if (layout_->hidden_primary()) {
+    key = layout_->primary_index().start;
+    key.append(reinterpret_cast<const char *>(position), ah::kHiddenIdLength);
+  } else {
+    KEY *primary = &table->key_info[table_share->primary_key];
+    key_restore(search_record_.data(), position, primary, primary->key_length);
+    layout_->primary_key(search_record_.data(), 0, &key);
+  }
+  // The row was chosen before: pushed conditions do not apply again.
+  return read_by_primary_key(record, key, true);
+}
+
+// References compare as primary keys do: index merge relies on it.
+int ha_atoll::cmp_ref(const uchar *a, const uchar *b) noexcept {
+  if (layout_->hidden_primary()) return memcmp(a, b, ah::kHiddenIdLength);
+  const KEY &key = table->key_info[table_share->primary_key];
+  for (uint i = 0; i < key.user_defined_key_parts; i++) {
+    const KEY_PART_INFO &part = key.key_part[i];
+    const int order = part.field->key_cmp(a, b);
+    if (order != 0) return (part.key_part_flag & HA_REVERSE_SORT) ? -order : order;
+    a += part.store_length;
+    b += part.store_length;
+  }
+  return 0;
+}

@@ -1,0 +1,98 @@
+// See server_view.h.
+#include "handler/ha_atoll.h"
+
+#include "handler/write/large_rows.h"
+#include "handler/write/virtual_columns.h"
+
+namespace atoll::handler {
+
+using table::Verdict;
+
+txn::Transaction *ServerView::transaction() { return h_.transaction(); }
+
+bool ServerView::keeps_snapshot() const { return h_.session()->snapshot_is_shared_by_statements(); }
+
+uint64_t ServerView::lock_wait_ms() const { return h_.session()->settings().lock_wait_timeout_s * 1000; }
+
+bool ServerView::refuses_changed_rows() const { return h_.session()->settings().snapshot_isolation; }
+
+bool ServerView::is_killed() const { return is_statement_killed(h_.thd()); }
+
+uint8_t *ServerView::record() { return h_.get_table()->record[0]; }
+
+// ---- Conditions ----------------------------------------------------------------------------------
+
+Verdict ServerView::verdict_of(check_result_t result) {
+  switch (result) {
+    case CHECK_POS:
+      return Verdict::kPasses;
+    case CHECK_NEG:
+      return Verdict::kRefused;
+    case CHECK_OUT_OF_RANGE:
+      return Verdict::kBehindRange;
+    case CHECK_ABORTED_BY_USER:
+      error_ = HA_ERR_ABORTED_BY_USER;
+      return Verdict::kStop;
+    default:
+      error_ = HA_ERR_INTERNAL_ERROR;
+      return Verdict::kStop;
+  }
+}
+
+bool ServerView::has_entry_condition() const { return h_.pushed_idx_cond != nullptr; }
+
+Verdict ServerView::check_entry() { return verdict_of(handler_index_cond_check(&h_)); }
+
+bool ServerView::has_row_filter() const {
+  return h_.pushed_rowid_filter != nullptr && h_.rowid_filter_is_active;
+}
+
+// The server asks for the position.
+Verdict ServerView::check_row_filter() { return verdict_of(handler_rowid_filter_check(&h_)); }
+
+void ServerView::set_condition(const COND *condition) {
+  predicate_.reset();
+  condition_ = condition;
+}
+
+const codec::Predicate *ServerView::predicate() {
+  if (condition_ != nullptr && predicate_ == nullptr) {
+    predicate_ = compile_condition(h_.get_table(), *h_.layout(), condition_);
+    if (predicate_ == nullptr) condition_ = nullptr;
+  }
+  return predicate_.get();
+}
+
+// "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.
+void ServerView::note_refused_row() { h_.thd()->get_stmt_da()->inc_current_row_for_warning(); }
+
+// ---- Records -------------------------------------------------------------------------------------
+
+// Partitions read by an index are merged by the columns of that index, in records of their own, where the
+// server computes no virtual columns; neither does it where it believes that they come from entries.
+void ServerView::complete(uint8_t *record) {
+  TABLE *table = h_.get_table();
+  const bool is_other = record != table->record[0];
+  if (!is_other && (!keyread_ || h_.locking())) return;
+  const uint index = h_.active_index;
+  if (index == MAX_KEY || !indexes_virtual_column(table, index)) return;
+  if (is_other)
+    compute_virtual_columns_of(table, record, index, index + 1);
+  else
+    handler::compute_virtual_columns(table, index);
+}
+
+bool ServerView::compute_virtual_columns(size_t index, uint8_t *record) {
+  TABLE *table = h_.get_table();
+  if (!indexes_virtual_column(table, index)) return true;
+  if (record != table->record[0]) return false;
+  handler::compute_virtual_columns(table, index);
+  return true;
+}
+
+Status ServerView::join_row(const std::string &primary_key, std::string_view stored, txn::ReadAt at,
+                            std::string *row) {
+  return join_row_at(*h_.layout(), transaction(), at, primary_key, stored, row);
+}
+
+}  // namespace atoll::handler

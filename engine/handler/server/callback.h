@@ -1,0 +1,40 @@
+// The border of what the server calls by a pointer to a function: callbacks of the handlerton, of system and
+// status variables, of views. The pointer is guarded_function<function, what happens to an exception>; what
+// may happen is below. `make check` finds a callback of the handlerton without it.
+//
+// None of these throws, and each is for one of two: `fails_...` for what a statement asked for,
+// `is_logged...` for what nobody waits for an answer of.
+#pragma once
+
+#include "base/border/border.h"
+
+namespace atoll::handler {
+
+// The statement's transaction will be rolled back, all of it and without a look at its savepoints: what the
+// exception has interrupted may be half done in its memory.
+void give_up_transaction() noexcept;
+
+// Gives the transaction up and returns the HA_ERR_* of `status`.
+int fails_by_code(const Status &status) noexcept;
+
+// The error becomes the statement's, for functions whose result tells the server no code.
+void fails(const Status &status) noexcept;
+
+// As fails(), and returns kResult, which the server takes for "failed, see the error".
+template <auto kResult>
+auto fails_by(const Status &status) noexcept {
+  fails(status);
+  return kResult;
+}
+
+// The server's error log gets it.
+void is_logged(const Status &status) noexcept;
+
+// As is_logged(), and returns kResult.
+template <auto kResult>
+auto is_logged_by(const Status &status) noexcept {
+  is_logged(status);
+  return kResult;
+}
+
+}  // namespace atoll::handler

@@ -1,0 +1,85 @@
+#include "handler/server.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <log.h>
+#include <mysqld.h>
+#include <sql_plugin.h>
+
+#include "base/log.h"
+#include "handler/session/coordinator_log.h"
+#include "handler/handlerton.h"
+
+namespace atoll::handler {
+namespace {
+
+using DecidedXids = std::unordered_set<my_xid>;
+
+// sql/log.cc: four bytes of magic and the number of engines, then numbers of 8 bytes at multiples of 8; 0 is
+// free.
+constexpr unsigned char kMagic[] = {254, 0x23, 0x05, 0x74};
+
+DecidedXids read_coordinator_log() {
+  char path[FN_REFLEN];
+  fn_format(path, opt_tc_log_file, mysql_data_home, "", MY_UNPACK_FILENAME);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  DecidedXids decided;
+  if (bytes.size() < sizeof(my_xid) || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0) return decided;
+  for (size_t at = sizeof(my_xid); at + sizeof(my_xid) <= bytes.size(); at += sizeof(my_xid)) {
+    my_xid xid;
+    std::memcpy(&xid, bytes.data() + at, sizeof(xid));
+    if (xid != 0) decided.insert(xid);
+  }
+  return decided;
+}
+
+struct Recovery {
+  DecidedXids decided;
+  size_t committed = 0;
+};
+
+void commit_decided_in(handlerton *engine, Recovery *recovery) {
+  if (engine->recover == nullptr || engine->commit_by_xid == nullptr) return;
+  std::vector<XID> prepared(1024);
+  const auto length = static_cast<uint>(prepared.size());
+  for (int found = static_cast<int>(length); found == static_cast<int>(length);) {
+    found = engine->recover(engine, prepared.data(), length);
+    for (int i = 0; i < found; i++) {
+      if (!recovery->decided.contains(prepared[i].get_my_xid())) continue;
+      if (engine->commit_by_xid(engine, &prepared[i]) == 0) {
+        recovery->committed++;
+      } else {
+        log_error("tc.log says that transaction " + std::to_string(prepared[i].get_my_xid()) +
+                  " was committed, but an engine could not do so; the server rolls it back there");
+      }
+    }
+  }
+}
+
+my_bool commit_decided_in_plugin(THD *, plugin_ref engine, void *recovery) {
+  commit_decided_in(plugin_hton(engine), static_cast<Recovery *>(recovery));
+  return FALSE;
+}
+
+}  // namespace
+
+void commit_decided_transactions() {
+  if (opt_bin_log || tc_heuristic_recover != 0) return;
+  Recovery recovery{read_coordinator_log()};
+  if (recovery.decided.empty()) return;
+  plugin_foreach(nullptr, commit_decided_in_plugin, MYSQL_STORAGE_ENGINE_PLUGIN, &recovery);
+  if (recovery.committed > 0) {
+    log_info("committed " + std::to_string(recovery.committed) +
+             " prepared transactions that tc.log says were decided before the crash");
+  }
+}
+
+bool recovery_may_commit() { return opt_bin_log || !read_coordinator_log().empty(); }
+
+}  // namespace atoll::handler

@@ -1,0 +1,169 @@
+// ha_atoll: statements and their lock modes. Row locks: table/locks/row_locks.h.
+#include "handler/ha_atoll.h"
+
+#include "engine/running.h"
+#include "handler/server/error_map.h"
+#include "handler/ddl/prepared_writers.h"
+
+using atoll::Status;
+namespace ah = atoll::handler;
+namespace at = atoll::table;
+
+// Exported by the server for engines; no header has them.
+extern "C" {
+int thd_binlog_format(const MYSQL_THD thd);
+bool thd_binlog_filter_ok(const MYSQL_THD thd);
+bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
+}
+
+namespace {
+
+// Whether rows of a table that a statement only reads are locked though it does not ask for it. SERIALIZABLE:
+// in a transaction always. REPEATABLE READ: when the statement writes what it reads elsewhere, because the
+// binary log may hold the statement alone, and a replica must read the same.
+bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
+  const int level = thd_tx_isolation(thd);
+  if (level < ISO_REPEATABLE_READ) return false;
+  switch (thd->lex->sql_command) {
+    case SQLCOM_INSERT:
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_UPDATE:
+    case SQLCOM_UPDATE_MULTI:
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+    case SQLCOM_LOAD:
+    case SQLCOM_CREATE_TABLE:
+      return true;
+    case SQLCOM_ALTER_TABLE:  // nobody else can write
+    case SQLCOM_OPTIMIZE:
+    case SQLCOM_CHECKSUM:
+    case SQLCOM_ANALYZE:
+    case SQLCOM_CHECK:
+      return false;
+    default:
+      // TL_READ_NO_INSERT: in a stored function that writes.
+      return lock_type == TL_READ_NO_INSERT ||
+             (level == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN));
+  }
+}
+
+// ALTER may copy the table, or build indexes from what is committed.
+bool rewrites_table(THD *thd) {
+  const enum_sql_command command = thd->lex->sql_command;
+  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX;
+}
+
+}  // namespace
+
+// Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
+THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) noexcept {
+  if (lock_type == TL_IGNORE) return to;
+  if (is_sequence()) return to;  // see write_apart(): its row is never locked
+  mode()->skip_locked = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
+  const bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED;
+  if (shared) {
+    mode()->lock = at::RowLock::kShared;
+  } else if (lock_type >= TL_FIRST_WRITE) {
+    mode()->lock = at::RowLock::kExclusive;
+  } else {
+    mode()->lock = reads_with_locks(thd, lock_type) ? at::RowLock::kShared : at::RowLock::kNone;
+  }
+  return to;
+}
+
+// The server would refuse such a statement a little later, without saying why.
+bool ha_atoll::needs_row_logging(THD *thd) {
+  if ((table_flags() & HA_BINLOG_STMT_CAPABLE) || thd_binlog_format(thd) != BINLOG_FORMAT_STMT ||
+      !thd_binlog_filter_ok(thd) || !thd_sqlcom_can_generate_row_events(thd))
+    return false;
+  my_error(ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, MYF(0),
+           " ATOLL is limited to row-logging when transaction isolation level is READ COMMITTED or"
+           " READ UNCOMMITTED.");
+  return true;
+}
+
+int ha_atoll::external_lock(THD *thd, int lock_type) {
+  if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
+  if (lock_type == F_WRLCK && needs_row_logging(thd)) return HA_ERR_LOGGING_IMPOSSIBLE;
+  if (lock_type != F_UNLCK && !is_temporary() && rewrites_table(thd) &&
+      ah::refuse_for_prepared_writers(layout_->def()))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+  session_ = ah::Session::of(thd, true);
+  if (lock_type == F_UNLCK) {
+    reader_.close();
+    parallel_.reset();
+    mode()->may_change = false;
+    online_build_.reset();
+    mode()->lock = at::RowLock::kNone;
+    if (newest_layout_) layout_ = std::move(newest_layout_);
+    if (session_->open_tables > 0 && --session_->open_tables == 0 && session_->has_transaction() &&
+        !session_->snapshot_is_shared_by_statements())
+      session_->end_read_view();
+    return 0;
+  }
+  if (lock_type == F_WRLCK) {
+    if (int error = check_writable()) return error;
+    if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
+  }
+  mode()->may_change = lock_type == F_WRLCK;
+  if (mode()->may_change) online_build_ = share_->online_build();
+  session_->open_tables++;
+  session_->enter_statement();
+  choose_layout();
+  return 0;
+}
+
+int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
+  if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
+  session_ = ah::Session::of(thd, true);
+  if (lock_type >= TL_FIRST_WRITE) {
+    if (int error = check_writable()) return error;
+    if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
+    mode()->may_change = true;
+    online_build_ = share_->online_build();
+  }
+  session_->enter_statement();
+  choose_layout();
+  return 0;
+}
+
+// Where the statement finds the table: a snapshot that is older than its move, where it was. What the
+// transaction changes stands where the table is now, so from then on plain reads at that snapshot are refused
+// (RowCursor::begin_reading()).
+void ha_atoll::choose_layout() {
+  if (newest_layout_) layout_ = std::move(newest_layout_);
+  const uint32_t table_id = layout_->def().id;
+  if (!layout_->former() || !reader_.table().is_newer_than_snapshot(layout_->def().readable_from.number))
+    return;
+  if (mode()->may_change) session_->note_change_of_moved(table_id);
+  if (locking() || session_->has_changed_moved(table_id)) return;
+  newest_layout_ = std::move(layout_);
+  layout_ = newest_layout_->former();
+}
+
+// HANDLER ... OPEN keeps the table open between statements, without locks: each READ is a consistent read.
+void ha_atoll::init_table_handle_for_HANDLER() {
+  // TEMPORARY tables are not reset() between two of them.
+  reader_.begin_again();
+  session_ = ah::Session::of(ha_thd(), true);
+  session_->enter_statement();
+  mode()->lock = at::RowLock::kNone;
+  mode()->may_change = false;
+  choose_layout();
+}
+
+int ha_atoll::check_writable() {
+  if (is_temporary()) return 0;
+  if (opt_readonly && !(ha_thd()->security_ctx->master_access & PRIV_IGNORE_READ_ONLY) &&
+      !ha_thd()->slave_thread)
+    return 0;                                        // the server refuses by itself
+  const Status status = atoll::engine::may_write();  // fenced, or atoll_read_only
+  return status.ok() ? 0 : fail(status);
+}
+
+void ha_atoll::try_semi_consistent_read(bool yes) noexcept { reader_.locks().allow_semi_consistent(yes); }
+
+// The row just read did not match.
+void ha_atoll::unlock_row() { reader_.give_back_row(); }

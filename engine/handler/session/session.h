@@ -1,0 +1,133 @@
+// What one connection has in Atoll: its transaction and the state of the running statement. Lives in the
+// THD's engine slot; made at the first use of the engine by the connection.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/work.h"
+#include "engine/settings.h"
+#include "handler/session/commit_mark.h"
+#include "handler/session/commit_order.h"
+#include "txn/transaction.h"
+
+class THD;
+namespace atoll::lsm {
+struct SortBudget;
+}
+
+namespace atoll::handler {
+
+class OnlineBuild;
+
+class Session {
+ public:
+  explicit Session(THD *thd) : thd_(thd) {}
+  ~Session();
+
+  // The session of `thd`; made when `create`. From now on the calling thread counts its work for it: every
+  // statement comes through here before it reads or writes.
+  static Session *of(THD *thd, bool create);
+
+  // The running transaction; begun when there is none.
+  txn::Transaction *transaction();
+  bool has_transaction() const { return transaction_ != nullptr; }
+
+  // Registers the statement (and the transaction, outside autocommit) with the server.
+  void enter_statement();
+  // A consistent read begins: takes the snapshot the isolation level asks for.
+  void open_read_view();
+  // READ COMMITTED: the statement is over.
+  void end_read_view();
+  // Before the first write of the statement: a savepoint to come back to.
+  void before_write();
+
+  // Statement ends inside a transaction.
+  void end_statement();
+  Status rollback_statement();
+  // Transaction ends. What is left of a commit is the caller's part.
+  struct Left {
+    bool sync = false;      // Database::sync_wal()
+    uint64_t position = 0;  // when not 0, what CommitGate::after_commit() waits for
+  };
+  Status prepare(const std::string &xid);
+  void commit_ordered();
+  // Makes the changes visible and releases the locks; what makes them durable is left to the caller.
+  Status commit(Left *left);
+  void rollback();
+  // An exception has interrupted a change of the transaction: of it only its end is left.
+  void note_exception() { was_interrupted_ = transaction_ != nullptr; }
+  bool was_interrupted() const { return was_interrupted_; }
+  // Ends the transaction after an exception: rolls it back, or leaves a prepared one to the next start. Never
+  // throws.
+  void abandon() noexcept;
+  // Gives a prepared (XA) transaction away: it outlives the connection.
+  void detach();
+
+  size_t set_savepoint();
+  Status rollback_to_savepoint(size_t number);
+  void release_savepoint(size_t number);
+  void forget_savepoint(size_t number);
+
+  // Wakes a lock wait of this session. Any thread.
+  void kill();
+
+  // A counter that must be stored with the rows of this transaction.
+  void note_auto_increment(uint32_t table_id, uint64_t next);
+
+  // The transaction has told the build of a change: it must hear if the two do not end together.
+  void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
+
+  // The transaction may have changed a table that moved by itself after the transaction's snapshot.
+  void note_change_of_moved(uint32_t table_id) { changed_moved_.insert(table_id); }
+  bool has_changed_moved(uint32_t table_id) const { return changed_moved_.contains(table_id); }
+
+  // Of the statement: its partitions' copies share it.
+  std::shared_ptr<lsm::SortBudget> sort_budget();
+
+  // The settings of the running statement. Read from the connection once per statement, so a loop over rows
+  // may ask.
+  const engine::StatementSettings &settings();
+
+  bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
+  Work *work() const { return work_.get(); }
+  int open_tables = 0;  // external_lock balance of the running statement
+  // The index of the last duplicate. Kept here and not in the handler: a partitioned table may ask another of
+  // its partitions than the one that found it.
+  unsigned duplicate_index = ~0U;
+
+ private:
+  void set_mark(const lsm::CommitMark &mark);
+  void note_commit(const Status &outcome) const;
+  Status commit_prepared(bool sync);
+  Status finish(const Status &outcome, Left *left);
+  void spoil_online_builds(const char *reason);
+  Status write_auto_increments();
+  void reset();
+
+  const OwnWork work_;
+  THD *thd_;
+  engine::StatementSettings settings_;
+  int64_t settings_read_by_ = -1;  // the server's number of the statement that read settings_
+  std::weak_ptr<lsm::SortBudget> sort_budget_;
+  mutable std::mutex mutex_;  // guards transaction_ against kill()
+  std::unique_ptr<txn::Transaction> transaction_;
+  bool has_statement_savepoint_ = false;
+  size_t statement_savepoint_ = 0;
+  bool was_interrupted_ = false;  // see note_exception()
+  bool committed_in_order_ = false;
+  Status ordered_outcome_;
+  TwoPhaseCommit two_phase_;
+  BinlogWrite before_prepare_;
+  lsm::CommitMark mark_;
+  std::map<uint32_t, uint64_t> auto_increments_;
+  std::set<std::shared_ptr<OnlineBuild>> online_builds_;
+  std::set<uint32_t> changed_moved_;  // ids of tables
+};
+
+}  // namespace atoll::handler

@@ -1,0 +1,393 @@
+// Handlerton callbacks of transactions: commit, rollback, savepoints, two-phase commit, XA.
+//
+// Two-phase commit (with the binary log, or another engine): prepare() makes the batch durable, then the
+// server orders commits and calls commit_ordered(), which only makes it visible, then commit(), which waits
+// for the bucket when atoll_durability asks so. One-phase: commit() does it all; commit_order.h says how
+// workers of a replica share syncs.
+#include "handler/server.h"
+
+#include <log.h>
+#include <mysqld.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "engine/running.h"
+#include "handler/server/callback.h"
+#include "handler/session/commit_mark.h"
+#include "handler/session/commit_order.h"
+#include "handler/session/coordinator_log.h"
+#include "handler/server/error_map.h"
+#include "handler/handlerton.h"
+#include "handler/session/session.h"
+#include "handler/session/transactions.h"
+
+// Exported by the server for storage engines, declared by none of its headers. Source: sql/sql_class.cc.
+extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+extern "C" int thd_deadlock_victim_preference(const MYSQL_THD thd, const MYSQL_THD other_thd);
+
+namespace atoll::handler {
+namespace {
+
+// Results of commit_by_xid and rollback_by_xid. Source: X/Open XA specification, section 6 (return codes).
+constexpr int kXaOk = 0;
+constexpr int kXaResourceManagerError = -3;
+constexpr int kXaUnknownXid = -4;
+
+// A statement inside a transaction ends, as opposed to the transaction itself.
+bool is_statement_end(THD *thd, bool all) {
+  return !all && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
+}
+
+std::string xid_bytes(const XID &xid) {
+  std::string bytes(reinterpret_cast<const char *>(&xid.formatID), sizeof xid.formatID);
+  bytes.push_back(static_cast<char>(xid.gtrid_length));
+  bytes.push_back(static_cast<char>(xid.bqual_length));
+  bytes.append(xid.data, static_cast<size_t>(xid.gtrid_length + xid.bqual_length));
+  return bytes;
+}
+
+// Errors: false when the bytes are no XID of ours.
+bool xid_from_bytes(const std::string &bytes, XID *xid) {
+  const size_t header = sizeof xid->formatID + 2;
+  if (bytes.size() < header) return false;
+  long format;
+  memcpy(&format, bytes.data(), sizeof format);
+  const long gtrid = static_cast<uint8_t>(bytes[sizeof format]);
+  const long bqual = static_cast<uint8_t>(bytes[sizeof format + 1]);
+  if (bytes.size() != header + gtrid + bqual || gtrid + bqual > MYSQL_XIDDATASIZE) return false;
+  xid->set(format, bytes.data() + header, gtrid, bytes.data() + header + gtrid, bqual);
+  return true;
+}
+
+Status sync_log(Session::Left *left) {
+  if (!std::exchange(left->sync, false)) return Status::Ok();
+  count_work(WorkKind::kLogSyncs);
+  return engine::running()->database()->sync_wal();
+}
+
+// Before anything of the transaction is written: while RocksDB would stop the writer because the bucket is
+// away, waits here, where KILL is seen.
+Status wait_for_room(Session *session) {
+  txn::Transaction *transaction = session->transaction();
+  if (transaction->is_prepared() || !transaction->has_writes(lsm::Side::kMain)) return Status::Ok();
+  return engine::running()->gate().before_commit(transaction->is_spilled());
+}
+
+// Nothing was written: the client gets the error of a killed query, else the reason.
+int refuse(THD *thd, const Status &status) {
+  report(thd, status);
+  if (status.code() == Code::kInterrupted)
+    thd->send_kill_message();
+  else
+    my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
+  return 1;
+}
+
+int commit(handlerton *, THD *thd, bool all) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr || !session->has_transaction()) return 0;
+  if (is_statement_end(thd, all)) {
+    session->end_statement();
+    return 0;
+  }
+  if (Status room = wait_for_room(session); !room.ok()) {
+    session->rollback();
+    return refuse(thd, room);
+  }
+  Session::Left left;
+  Status status = session->commit(&left);
+  const bool may_wake_before_sync = next_commits_are_ours(thd) && !TwoPhaseCommit::is_under_way();
+  if (status.ok() && !may_wake_before_sync) status = sync_log(&left);
+  // A replica's worker that waits for this commit before its own may go on once this one is visible and its
+  // locks are gone; not before, or it could become visible first. Disk and bucket are waited for afterwards,
+  // by all of them together. After a failure the server itself tells those who wait; when it is the sync that
+  // fails, no commit behind this one succeeds.
+  if (status.ok()) thd_wakeup_subsequent_commits(thd, 0);
+  if (status.ok()) status = sync_log(&left);
+  if (status.ok() && left.position != 0) status = engine::running()->gate().after_commit(left.position);
+  if (status.ok()) return 0;
+  report(thd, status);
+  my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
+  return 1;
+}
+
+// The transaction ends with its commit, whatever interrupts that: the server asks no more about it.
+int commit_is_interrupted(const Status &status) noexcept {
+  if (Session *session = Session::of(current_thd, false)) session->abandon();
+  (void)fails_by_code(status);
+  return 1;
+}
+
+int rollback_is_interrupted(const Status &status) noexcept {
+  if (Session *session = Session::of(current_thd, false)) session->abandon();
+  return fails_by_code(status);
+}
+
+int rollback(handlerton *, THD *thd, bool all) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  if (session->was_interrupted()) {
+    session->abandon();
+    return 0;
+  }
+  if (is_statement_end(thd, all)) {
+    Status status = session->rollback_statement();
+    return status.ok() ? 0 : report(thd, status);
+  }
+  session->rollback();
+  return 0;
+}
+
+int prepare(handlerton *, THD *thd, bool all) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr || !session->has_transaction()) return 0;
+  if (is_statement_end(thd, all)) {
+    session->end_statement();
+    return 0;
+  }
+  XID xid;
+  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  // Its files are on this machine only, while XA COMMIT may come on another one.
+  Status status;
+  if (session->transaction()->is_spilled() && xid.get_my_xid() == 0)
+    status = Status(
+        Code::kInvalid,
+        "an XA transaction larger than half of atoll_transaction_memory cannot be prepared; raise it, or "
+        "split the transaction");
+  else
+    status = wait_for_room(session);
+  if (status.ok()) status = session->prepare(xid_bytes(xid));
+  return status.ok() ? 0 : refuse(thd, status);
+}
+
+void commit_ordered(handlerton *, THD *thd, bool) {
+  if (Session *session = Session::of(thd, false)) session->commit_ordered();
+}
+
+// The server counts the answers, so it gets one in any case.
+void commit_checkpoint_request(void *cookie) {
+  const Status status = guarded(
+      [] { return engine::running() == nullptr ? Status::Ok() : engine::running()->database()->sync_wal(); });
+  if (!status.ok()) is_logged(status);
+  commit_checkpoint_notify_ha(cookie);
+}
+
+// True when this server has a record of which two-phase commits were decided: a binary log or a tc.log that
+// was there before this start. Without one it aborts when it finds prepared transactions.
+bool coordinator_log_existed = false;
+
+bool has_bytes(const char *path) {
+  struct stat about;
+  return path != nullptr && *path != '\0' && stat(path, &about) == 0 && about.st_size > 0;
+}
+
+// The database was rebuilt from the bucket on a server that knows nothing of its history. Transactions
+// prepared by the lost server's own two-phase commit were never acknowledged when their commit record is not
+// in the bucket: they end here. XA transactions of users stay for XA RECOVER.
+void roll_back_undecided() {
+  engine::Engine *running = engine::running();
+  if (!running->was_restored() || coordinator_log_existed) return;
+  size_t count = 0;
+  for (const std::string &bytes : running->transactions()->prepared_xids()) {
+    XID xid;
+    if (!xid_from_bytes(bytes, &xid) || xid.get_my_xid() == 0) continue;
+    auto transaction = running->transactions()->take_prepared(bytes);
+    if (!transaction) continue;
+    if (Status status = transaction->rollback_prepared(); !status.ok())
+      log_error(status.with("rolling back an undecided transaction").message());
+    count++;
+  }
+  if (count > 0)
+    log_warning("rolled back " + std::to_string(count) +
+                " transactions that the lost server had prepared "
+                "but not committed in the bucket; none of them was promised to be there");
+}
+
+// Called repeatedly until it returns less than `length`: each call starts after what the former returned.
+int recover(handlerton *, XID *xids, uint length) {
+  static size_t cursor = 0;
+  static bool first_call = true;
+  if (std::exchange(first_call, false)) commit_decided_transactions();
+  if (engine::running() == nullptr || length == 0) return 0;
+  if (cursor == 0) roll_back_undecided();
+  const std::vector<std::string> all = engine::running()->transactions()->prepared_xids();
+  uint count = 0;
+  while (cursor < all.size() && count < length)
+    if (xid_from_bytes(all[cursor++], &xids[count])) count++;
+  if (count < length) cursor = 0;
+  return static_cast<int>(count);
+}
+
+// At start nobody waits for an answer: what recovery commits was acknowledged by the former process, if at
+// all, and the first commit of this one waits until the bucket has it.
+Status after_commit_by_xid(uint64_t position) {
+  if (mysqld_server_started) return engine::running()->gate().after_commit(position);
+  engine::running()->note_recovered();
+  return Status::Ok();
+}
+
+int finish_by_xid(XID *xid, bool commit_it) {
+  if (engine::running() == nullptr) return kXaResourceManagerError;
+  auto transaction = engine::running()->transactions()->take_prepared(xid_bytes(*xid));
+  if (!transaction) return kXaUnknownXid;
+  const lsm::CommitMark mark = mark_by_xid(current_thd);
+  transaction->set_mark(mark);
+  Status status = commit_it ? transaction->commit_prepared(engine::running()->settings().flush_at_commit())
+                            : transaction->rollback_prepared();
+  if (status.ok() && commit_it) {
+    engine::running()->gate().note_commit(mark);
+    status = after_commit_by_xid(transaction->commit_position());
+  }
+  if (status.ok()) return kXaOk;
+  log_error(status.with("finishing the prepared transaction " + xid_text(xid_bytes(*xid))).message());
+  return kXaResourceManagerError;
+}
+
+int commit_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, true); }
+int rollback_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, false); }
+
+int savepoint_set(handlerton *, THD *thd, void *slot) {
+  Session *session = Session::of(thd, true);
+  if (session == nullptr) return HA_ERR_INTERNAL_ERROR;
+  *static_cast<size_t *>(slot) = session->set_savepoint();
+  return 0;
+}
+
+int savepoint_rollback(handlerton *, THD *thd, void *slot) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  Status status = session->rollback_to_savepoint(*static_cast<size_t *>(slot));
+  return status.ok() ? 0 : report(thd, status);
+}
+
+// Row locks stay when a transaction goes back to a savepoint, and a row lock needs its table: metadata locks
+// taken since may go only from a transaction without row locks.
+bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+  Session *session = Session::of(thd, false);
+  return session == nullptr || !session->has_transaction() ||
+         session->transaction()->lock_owner()->locks_held() == 0;
+}
+
+// RELEASE SAVEPOINT takes all later ones with it. SAVEPOINT with a name in use releases the older one of this
+// name, and those set in between stay.
+int savepoint_release(handlerton *, THD *thd, void *slot) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  const size_t number = *static_cast<size_t *>(slot);
+  if (thd_sql_command(thd) == SQLCOM_SAVEPOINT)
+    session->forget_savepoint(number);
+  else
+    session->release_savepoint(number);
+  return 0;
+}
+
+// Every engine is asked for a snapshot, also by who uses no table of it: one warning is enough. There may be
+// other warnings, of the statement before.
+bool was_warned_of_snapshot(THD *thd) {
+  Diagnostics_area::Sql_condition_iterator warnings = thd->get_stmt_da()->sql_conditions();
+  while (const Sql_condition *warning = warnings++)
+    if (warning->get_sql_errno() == HA_ERR_UNSUPPORTED &&
+        strstr(warning->get_message_text(), "CONSISTENT SNAPSHOT") != nullptr)
+      return true;
+  return false;
+}
+
+int start_consistent_snapshot(handlerton *hton, THD *thd) {
+  if (engine::running() == nullptr) return 0;
+  Session *session = Session::of(thd, true);
+  session->transaction();
+  trans_register_ha(thd, true, hton, 0);
+  if (session->snapshot_is_shared_by_statements())
+    session->open_read_view();
+  else if (!was_warned_of_snapshot(thd))
+    push_warning(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                 "ATOLL: WITH CONSISTENT SNAPSHOT needs REPEATABLE READ; the phrase is ignored");
+  return 0;
+}
+
+int close_connection(handlerton *hton, THD *thd) {
+  Session *session = Session::of(thd, false);
+  if (session == nullptr) return 0;
+  if (session->has_transaction()) {
+    if (session->transaction()->is_prepared())
+      session->detach();
+    else
+      session->rollback();
+  }
+  delete session;
+  thd_set_ha_data(thd, hton, nullptr);
+  return 0;
+}
+
+void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
+  note_kill();
+  if (Session *session = Session::of(thd, false)) session->kill();
+}
+
+bool flush_logs(handlerton *) {
+  if (engine::running() == nullptr) return false;
+  Status status = engine::running()->database()->sync_wal();
+  if (!status.ok()) log_error(status.with("FLUSH LOGS").message());
+  return !status.ok();
+}
+
+}  // namespace
+
+std::string xid_text(const std::string &bytes) {
+  const auto quoted = [](std::string_view part) {
+    std::string text = "'";
+    for (const char c : part) {
+      if (c < ' ' || c > '~' || c == '\'' || c == '\\') return "X'" + to_hex(part) + "'";
+      text.push_back(c);
+    }
+    return text + "'";
+  };
+  XID xid;
+  if (!xid_from_bytes(bytes, &xid)) return "X'" + to_hex(bytes) + "'";
+  const auto gtrid = static_cast<size_t>(xid.gtrid_length), bqual = static_cast<size_t>(xid.bqual_length);
+  std::string text = quoted({xid.data, gtrid});
+  if (bqual != 0 || xid.formatID != 1) text += "," + quoted({xid.data + gtrid, bqual});
+  if (xid.formatID != 1) text += "," + std::to_string(xid.formatID);
+  return text;
+}
+
+void watch_lock_waits(txn::LockTable *locks) {
+  locks->set_before_wait([](txn::LockOwner *waiter, void *holder) {
+    THD *waiting = static_cast<THD *>(waiter->user());
+    if (waiting != nullptr && holder != nullptr) thd_rpl_deadlock_check(waiting, static_cast<THD *>(holder));
+  });
+  // A replica gives up after slave_transaction_retries deadlocks of one transaction. The first of those that
+  // wait for their commit must not be the victim again and again because it has few locks.
+  locks->set_victim_preference([](void *user, void *other) {
+    return thd_deadlock_victim_preference(static_cast<THD *>(user), static_cast<THD *>(other));
+  });
+}
+
+void fill_transaction_callbacks(handlerton *hton) {
+  coordinator_log_existed =
+      opt_bin_log ? has_bytes(mysql_bin_log.get_index_fname()) : has_bytes(opt_tc_log_file);
+  hton->savepoint_offset = sizeof(size_t);
+  hton->commit = guarded_function<commit, commit_is_interrupted>;
+  hton->rollback = guarded_function<rollback, rollback_is_interrupted>;
+  hton->prepare = guarded_function<prepare, fails_by<1>>;
+  hton->commit_ordered = guarded_function<commit_ordered, is_logged>;
+  hton->commit_checkpoint_request = guarded_function<commit_checkpoint_request, is_logged>;
+  hton->recover = guarded_function<recover, is_logged_by<0>>;
+  hton->commit_by_xid = guarded_function<commit_by_xid, is_logged_by<kXaResourceManagerError>>;
+  hton->rollback_by_xid = guarded_function<rollback_by_xid, is_logged_by<kXaResourceManagerError>>;
+  hton->savepoint_set = guarded_function<savepoint_set, fails_by_code>;
+  hton->savepoint_rollback = guarded_function<savepoint_rollback, fails_by_code>;
+  hton->savepoint_rollback_can_release_mdl =
+      guarded_function<savepoint_rollback_can_release_mdl, is_logged_by<false>>;
+  hton->savepoint_release = guarded_function<savepoint_release, fails_by_code>;
+  hton->start_consistent_snapshot = guarded_function<start_consistent_snapshot, fails_by_code>;
+  hton->close_connection = guarded_function<close_connection, is_logged_by<0>>;
+  hton->kill_query = guarded_function<kill_query, is_logged>;
+  hton->flush_logs = guarded_function<flush_logs, is_logged_by<true>>;
+}
+
+}  // namespace atoll::handler

@@ -1,0 +1,143 @@
+// ha_atoll: AUTO_INCREMENT.
+//
+// The counter is in memory, shared by all handlers of a table. It is stored with the rows of each committing
+// transaction, and loaded as the largest of what is stored, of the values in the table, and of those that
+// open and prepared transactions have written.
+#include "handler/ha_atoll.h"
+
+#include "engine/running.h"
+#include "handler/server/error_map.h"
+#include "handler/ddl/temporary_tables.h"
+
+using atoll::Code;
+using atoll::Status;
+namespace ah = atoll::handler;
+
+namespace {
+
+// Largest value the column can hold.
+uint64_t largest_value(Field *field) { return field->get_max_int_value(); }
+
+// FOR PORTION OF inserts what is left of a row: at most two rows for each, and the server's guess of how many
+// numbers will be wanted, which doubles each time, would leave numbers out.
+bool inserts_rows(THD *thd) {
+  const int command = thd_sql_command(thd);
+  return command != SQLCOM_UPDATE && command != SQLCOM_DELETE;
+}
+
+}  // namespace
+
+Status ha_atoll::load_auto_increment() {
+  if (share_->next_auto_increment != 0) return Status::Ok();
+  std::lock_guard<std::mutex> guard(share_->auto_increment_mutex);
+  if (share_->next_auto_increment != 0) return Status::Ok();
+  uint64_t next = is_temporary() ? ah::TemporaryTables::auto_increment(table_share->normalized_path.str)
+                                 : atoll::engine::running()->catalog()->auto_increment(layout_->def().id);
+  if (table_share->next_number_keypart == 0) {
+    const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
+    std::string key;  // of the largest number, which is its first part
+    std::string scratch;
+    ATOLL_RETURN_IF_ERROR(outermost_taken_key(index, !index.parts[0].descending, &key));
+    if (!key.empty()) {
+      ATOLL_RETURN_IF_ERROR(index.codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
+                                                {}, search_record_.data(), &scratch));
+      Field *field = table->found_next_number_field;
+      const longlong last = field->val_int(search_record_.data() + field->offset(table->record[0]));
+      if (last > 0 || (field->flags & UNSIGNED_FLAG)) next = std::max(next, static_cast<uint64_t>(last) + 1);
+    }
+  }
+  share_->next_auto_increment = std::max<uint64_t>(next, 1);
+  return Status::Ok();
+}
+
+// Asked when a statement is to be logged as text. INSERT ... VALUES draws all its numbers at once, and the
+// log has the first; what draws them row by row may have those of other statements between them.
+bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const noexcept {
+  switch (thd_sql_command(ha_thd())) {
+    case SQLCOM_INSERT_SELECT:
+    case SQLCOM_REPLACE_SELECT:
+    case SQLCOM_CREATE_TABLE:
+    case SQLCOM_LOAD:
+      return true;
+    case SQLCOM_UPDATE:
+    case SQLCOM_DELETE:
+      return ha_thd()->lex->period_conditions.is_set();  // FOR PORTION OF inserts
+    default:
+      return false;
+  }
+}
+
+void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                  ulonglong *reserved) {
+  // A counter per value of the leading columns (KEY(a, id)): the server reads the largest one.
+  if (table_share->next_number_keypart != 0) {
+    ::handler::get_auto_increment(offset, increment, wanted, first, reserved);
+    return;
+  }
+  if (Status status = load_auto_increment(); !status.ok()) {
+    fail(status);
+    *first = ULONGLONG_MAX;
+    return;
+  }
+  const uint64_t largest = largest_value(table->next_number_field);
+  uint64_t current = share_->next_auto_increment;
+  for (;;) {
+    // The smallest value >= current of the form offset + n * increment.
+    uint64_t value = current;
+    if (increment > 1) {
+      const uint64_t base = offset > increment ? 0 : offset;
+      value = current <= base ? base : base + (current - base + increment - 1) / increment * increment;
+    }
+    if (value < current) {
+      *first = ULONGLONG_MAX;  // the server says that no value could be had
+      return;
+    }
+    if (value > largest) {
+      *first = value;  // the server says that it is out of range
+      *reserved = 1;
+      return;
+    }
+    const uint64_t count = inserts_rows(ha_thd()) ? std::max<uint64_t>(wanted, 1) : 1;
+    const uint64_t span = count > (largest - value) / increment ? largest - value + 1 : count * increment;
+    const uint64_t next = value + span < value ? UINT64_MAX : value + span;
+    if (share_->next_auto_increment.compare_exchange_weak(current, next)) {
+      *first = value;
+      *reserved = count;
+      if (!is_temporary() && session_) session_->note_auto_increment(layout_->def().id, next);
+      return;
+    }
+  }
+}
+
+// A value given by the user moves the counter beyond it.
+void ha_atoll::raise_auto_increment(const uchar *record) {
+  Field *field = table->found_next_number_field;
+  if (field == nullptr || (record != table->record[0] && record != table->record[1])) return;
+  if (!load_auto_increment().ok()) return;
+  const ptrdiff_t offset = record - table->record[0];
+  const longlong value = field->val_int(field->ptr + offset);
+  if (value <= 0 && !(field->flags & UNSIGNED_FLAG)) return;
+  const auto given = static_cast<uint64_t>(value);
+  if (given > largest_value(field)) return;
+  const uint64_t next = given == UINT64_MAX ? given : given + 1;
+  uint64_t current = share_->next_auto_increment;
+  while (current < next && !share_->next_auto_increment.compare_exchange_weak(current, next)) {
+  }
+  if (!is_temporary() && session_ && current < next) session_->note_auto_increment(layout_->def().id, next);
+}
+
+int ha_atoll::reset_auto_increment(ulonglong value) {
+  share_->next_auto_increment = std::max<uint64_t>(value, 1);
+  if (is_temporary()) return 0;
+  const Status status =
+      atoll::engine::running()->catalog()->set_auto_increment(layout_->def().id, share_->next_auto_increment);
+  return status.ok() ? 0 : fail(status);
+}
+
+void ha_atoll::update_create_info(HA_CREATE_INFO *info) {
+  if (info->used_fields & HA_CREATE_USED_AUTO) return;
+  if (table->found_next_number_field == nullptr) return;
+  if (!load_auto_increment().ok()) return;
+  info->auto_increment_value = share_->next_auto_increment;
+  stats.auto_increment_value = share_->next_auto_increment;
+}

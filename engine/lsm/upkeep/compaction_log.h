@@ -1,0 +1,37 @@
+// The compactions of one RocksDB: those that run and the last ones that ended, for INFORMATION_SCHEMA.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/listener.h>
+
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "lsm/database.h"
+
+namespace atoll::lsm {
+
+class CompactionLog final : public rocksdb::EventListener {
+ public:
+  // Oldest first. Any thread.
+  std::vector<Compaction> list() const;
+  // Those that have ended since the start: done, failed.
+  std::pair<uint64_t, uint64_t> ended() const;
+
+  // RocksDB's side: called from its threads, not with its mutex held.
+  void OnCompactionBegin(rocksdb::DB *db, const rocksdb::CompactionJobInfo &job) noexcept override;
+  void OnCompactionCompleted(rocksdb::DB *db, const rocksdb::CompactionJobInfo &job) noexcept override;
+
+ private:
+  void begin(const rocksdb::CompactionJobInfo &job);
+  void end(const rocksdb::CompactionJobInfo &job);
+
+  mutable std::mutex mutex_;
+  std::deque<Compaction> compactions_;
+  uint64_t done_ = 0;
+  uint64_t failed_ = 0;
+};
+
+}  // namespace atoll::lsm

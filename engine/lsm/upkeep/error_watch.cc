@@ -1,0 +1,119 @@
+#include "lsm/upkeep/error_watch.h"
+
+#include <chrono>
+
+#include "base/border/border.h"
+#include "lsm/database.h"
+
+namespace atoll::lsm {
+namespace {
+
+constexpr auto kResumeInterval = std::chrono::seconds(1);
+
+const char *reason_text(rocksdb::BackgroundErrorReason reason) {
+  switch (reason) {
+    case rocksdb::BackgroundErrorReason::kFlush:
+    case rocksdb::BackgroundErrorReason::kFlushNoWAL:
+      return "flushing to table files";
+    case rocksdb::BackgroundErrorReason::kCompaction:
+      return "compacting table files";
+    case rocksdb::BackgroundErrorReason::kManifestWrite:
+    case rocksdb::BackgroundErrorReason::kManifestWriteNoWAL:
+      return "writing the MANIFEST";
+    case rocksdb::BackgroundErrorReason::kWriteCallback:
+    case rocksdb::BackgroundErrorReason::kMemTable:
+      return "writing the WAL";
+    case rocksdb::BackgroundErrorReason::kAsyncFileOpen:
+      return "opening table files";
+  }
+  return "working in the background";
+}
+
+}  // namespace
+
+ErrorWatch::ErrorWatch(Log log) : log_(std::move(log)) {}
+
+ErrorWatch::~ErrorWatch() { stop(); }
+
+void ErrorWatch::start(rocksdb::DB *db) {
+  std::lock_guard lock(mutex_);
+  db_ = db;
+  thread_ = std::thread([this] { resume_loop(); });
+}
+
+void ErrorWatch::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+Status ErrorWatch::last_error() const {
+  std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void ErrorWatch::OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status *error) noexcept {
+  const Status status = guarded([&] { return from_rocksdb(*error).with(reason_text(reason)); });
+  guarded_or_nothing([&] { note_error(reason, status); });
+}
+
+void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status &status) {
+  errors_.fetch_add(1, std::memory_order_relaxed);
+  bool is_new = false;
+  {
+    std::lock_guard lock(mutex_);
+    is_new = error_.code() != status.code();
+    // A soft error (a compaction that RocksDB repeats by itself) never shows as the last error: no
+    // recovery would ever clear it.
+    if (reason != rocksdb::BackgroundErrorReason::kCompaction || status.code() == Code::kFenced) {
+      error_ = status;
+    }
+    wake_.notify_all();
+  }
+  if (is_new && log_) log_(ATOLL_LOG_ERROR, std::string("Atoll: ") + status.message());
+}
+
+void ErrorWatch::OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo &recovery) noexcept {
+  if (recovery.new_bg_error.ok()) guarded_or_nothing([this] { clear_error(); });
+}
+
+void ErrorWatch::clear_error() {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_.ok()) return;
+    error_ = Status();
+  }
+  if (log_) log_(ATOLL_LOG_INFO, "Atoll: background work has resumed");
+}
+
+void ErrorWatch::OnFlushCompleted(rocksdb::DB * /*db*/, const rocksdb::FlushJobInfo &flush) noexcept {
+  bytes_flushed_.fetch_add(flush.table_properties.data_size, std::memory_order_relaxed);
+}
+
+void ErrorWatch::OnCompactionCompleted(rocksdb::DB * /*db*/,
+                                       const rocksdb::CompactionJobInfo &compaction) noexcept {
+  bytes_compacted_.fetch_add(compaction.stats.total_output_bytes, std::memory_order_relaxed);
+}
+
+void ErrorWatch::resume_loop() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (error_.code() != Code::kNoSpace) {
+      wake_.wait(lock);
+      continue;
+    }
+    wake_.wait_for(lock, kResumeInterval, [this] { return stopping_; });
+    if (stopping_) return;
+    rocksdb::DB *const db = db_;
+    lock.unlock();
+    guarded_or_nothing([&] {
+      if (db->Resume().ok()) clear_error();
+    });
+    lock.lock();
+  }
+}
+
+}  // namespace atoll::lsm

@@ -1,0 +1,60 @@
+// Watches one RocksDB for background errors and gets it going again.
+//
+// RocksDB retries by itself after a retryable I/O error, but after a full disk it waits for somebody to
+// call Resume(): the thread here does, once a second, as long as the error lasts. A fence, corruption or
+// any other fatal error is only remembered.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/listener.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/status.h"
+
+namespace atoll::lsm {
+
+class ErrorWatch final : public rocksdb::EventListener {
+ public:
+  using Log = std::function<void(int level, const std::string &)>;
+  explicit ErrorWatch(Log log);
+  ~ErrorWatch() override;
+
+  // `db` may be resumed from now on, until stop().
+  void start(rocksdb::DB *db);
+  void stop();
+
+  Status last_error() const;
+  uint64_t errors() const { return errors_.load(std::memory_order_relaxed); }
+  uint64_t bytes_flushed() const { return bytes_flushed_.load(std::memory_order_relaxed); }
+  uint64_t bytes_compacted() const { return bytes_compacted_.load(std::memory_order_relaxed); }
+
+  // RocksDB's side. Called from its threads, some with its mutex held: nothing here calls back into it.
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status *error) noexcept override;
+  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo &recovery) noexcept override;
+  void OnFlushCompleted(rocksdb::DB *db, const rocksdb::FlushJobInfo &flush) noexcept override;
+  void OnCompactionCompleted(rocksdb::DB *db, const rocksdb::CompactionJobInfo &compaction) noexcept override;
+
+ private:
+  void note_error(rocksdb::BackgroundErrorReason reason, const Status &status);
+  void resume_loop();
+  void clear_error();
+
+  const Log log_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  Status error_;
+  bool stopping_ = false;
+  rocksdb::DB *db_ = nullptr;
+  std::thread thread_;
+  std::atomic<uint64_t> errors_{0}, bytes_flushed_{0}, bytes_compacted_{0};
+};
+
+}  // namespace atoll::lsm

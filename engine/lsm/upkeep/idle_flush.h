@@ -1,0 +1,54 @@
+// Flushes families that nobody writes to any more but that still have rows in memory: such a family pins
+// the whole WAL behind its oldest row, and when the WAL limit is reached RocksDB flushes all of them at
+// once, with writers waiting. Here they go one by one, long before.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "lsm/families.h"
+
+namespace atoll::lsm {
+
+class IdleFlush {
+ public:
+  struct Settings {
+    // Unchanged for so long: idle. Each flush is one object in the bucket, so this also bounds what tables
+    // with a row now and then cost: at most one small PUT per this time and table.
+    std::chrono::milliseconds idle_after{300000};
+    std::chrono::milliseconds look_every{10000};
+  };
+  IdleFlush(rocksdb::DB *db, std::function<std::vector<FamilyImpl *>()> live_families, Settings settings);
+  ~IdleFlush();
+  void stop();
+
+ private:
+  struct Seen {
+    uint64_t rows = 0;
+    std::chrono::steady_clock::time_point since;
+  };
+  void run();
+  void look();
+  bool is_idle(FamilyImpl *family);
+  bool wait(std::chrono::milliseconds time);
+
+  rocksdb::DB *const db_;
+  const std::function<std::vector<FamilyImpl *>()> live_families_;
+  const Settings settings_;
+  std::unordered_map<uint32_t, Seen> seen_;  // by family; only the thread's
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace atoll::lsm

@@ -1,0 +1,58 @@
+#include "lsm/upkeep/manual_compaction.h"
+
+#include <chrono>
+
+#include "base/border/border.h"
+#include "base/interrupt.h"
+#include "base/threads.h"
+#include "lsm/database.h"
+
+namespace atoll::lsm {
+namespace {
+
+constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Status ManualCompactions::run(Work work) {
+  std::unique_lock lock(mutex_);
+  forget_done();
+  Job &job = jobs_.emplace_back();
+  const size_t started = start_threads(&job.thread, 1, [this, &job, work = std::move(work)](size_t) {
+    rocksdb::Status status = guarded([&] { return work(&job.cancelled); },
+                                     [](const Status &) { return rocksdb::Status::MemoryLimit(); });
+    const std::lock_guard guard(mutex_);
+    job.status = std::move(status);
+    job.done = true;
+    changed_.notify_all();
+  });
+  if (started == 0) {
+    jobs_.pop_back();
+    return Status(Code::kNoMemory, "the server process got no thread for the compaction");
+  }
+  while (!changed_.wait_for(lock, kInterruptInterval, [&job] { return job.done; })) {
+    if (!is_interrupted()) continue;
+    job.cancelled = true;
+    return Status(Code::kInterrupted, "the compaction was interrupted");
+  }
+  return from_rocksdb(job.status);
+}
+
+// A job that is done holds no lock any more, so that joining its thread waits for nothing.
+void ManualCompactions::forget_done() {
+  jobs_.remove_if([](Job &job) {
+    if (job.done) job.thread.front().join();
+    return job.done;
+  });
+}
+
+void ManualCompactions::stop() {
+  std::unique_lock lock(mutex_);
+  for (Job &job : jobs_) job.cancelled = true;
+  changed_.wait(lock, [this] {
+    forget_done();
+    return jobs_.empty();
+  });
+}
+
+}  // namespace atoll::lsm

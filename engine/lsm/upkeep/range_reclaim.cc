@@ -1,0 +1,87 @@
+#include "lsm/upkeep/range_reclaim.h"
+
+#include <rocksdb/convenience.h>
+
+#include <chrono>
+
+#include "base/border/border.h"
+
+namespace atoll::lsm {
+namespace {
+
+// Drops of many small tables come in bursts; between two jobs the disk belongs to the users.
+constexpr auto kPause = std::chrono::milliseconds(200);
+
+}  // namespace
+
+RangeReclaim::RangeReclaim(rocksdb::DB *db, atoll_store *store)
+    : db_(db), store_(store), thread_([this] { run(); }) {}
+
+RangeReclaim::~RangeReclaim() { stop(); }
+
+void RangeReclaim::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    wake_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+// Adjacent or overlapping ranges of one family become one job.
+void RangeReclaim::add(Family *family, std::string begin, std::string end) {
+  std::lock_guard lock(mutex_);
+  for (auto job = jobs_.begin(); job != jobs_.end();) {
+    if (job->family != family || job->end < begin || end < job->begin) {
+      ++job;
+      continue;
+    }
+    begin = std::min(begin, job->begin);
+    end = std::max(end, job->end);
+    job = jobs_.erase(job);
+  }
+  jobs_.push_back({family, std::move(begin), std::move(end)});
+  wake_.notify_all();
+}
+
+size_t RangeReclaim::pending() {
+  std::lock_guard lock(mutex_);
+  return jobs_.size() + running_;
+}
+
+void RangeReclaim::run() {
+  std::unique_lock lock(mutex_);
+  while (!cancelled_) {
+    if (jobs_.empty()) {
+      wake_.wait(lock);
+      continue;
+    }
+    wake_.wait_for(lock, kPause, [this] { return cancelled_.load(); });
+    if (cancelled_) return;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    running_ = 1;
+    lock.unlock();
+    guarded_or_nothing([&] { reclaim(job); });  // compactions get to the range later
+    lock.lock();
+    running_ = 0;
+  }
+}
+
+void RangeReclaim::reclaim(const Job &job) {
+  const rocksdb::Slice begin(job.begin);
+  const rocksdb::Slice end(job.end);
+  rocksdb::ColumnFamilyHandle *handle = job.family->handle();
+  if (store_ != nullptr) atoll_store_note_drop(store_);
+  // Files wholly inside the range go without being read. No reader can be in them: the catalog stopped
+  // naming the range before it was deleted.
+  (void)rocksdb::DeleteFilesInRange(db_, handle, &begin, &end, false);
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.allow_write_stall = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kIfHaveCompactionFilter;
+  options.canceled = &cancelled_;
+  (void)db_->CompactRange(options, handle, &begin, &end);
+}
+
+}  // namespace atoll::lsm

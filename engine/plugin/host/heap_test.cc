@@ -1,0 +1,93 @@
+// What threads have freed does not stay resident.
+// Method: threads take and free buffers at random while another looks, as in the server; seed printed.
+#include "plugin/host/heap.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace atoll::plugin {
+namespace {
+
+constexpr int kThreads = 2;
+constexpr int kRounds = 20;
+constexpr int kLooksToSettle = 16;
+constexpr size_t kBufferBytes = 255 << 10;
+constexpr size_t kPinBytes = 2000;  // keeps its neighbours from being one free end of the heap
+
+using Buffer = std::unique_ptr<char[]>;
+
+unsigned int seed() {
+  const char *given = std::getenv("ATOLL_TEST_SEED");
+  return given == nullptr ? std::random_device{}()
+                          : static_cast<unsigned int>(std::strtoul(given, nullptr, 10));
+}
+
+uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0, resident_pages = 0;
+  statm >> pages >> resident_pages;
+  return resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void settle() {
+  for (int look = 0; look < kLooksToSettle; ++look) return_free_memory();
+}
+
+// Up to six times takes up to 128 MB and frees a part of what it has; in the end it has freed everything but
+// `pins`.
+void take_and_free(unsigned int dice_seed, std::vector<Buffer> *pins) {
+  std::mt19937 dice(dice_seed);
+  std::vector<Buffer> buffers;
+  for (int step = 0; step < 6; ++step) {
+    for (size_t count = dice() % 500; count > 0; --count) {
+      buffers.emplace_back(new char[kBufferBytes]);
+      std::memset(buffers.back().get(), 1, kBufferBytes);
+      pins->emplace_back(new char[kPinBytes]);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 30));
+    buffers.resize(dice() % (buffers.size() + 1));
+  }
+}
+
+TEST(Heap, KeepsNothingOfWhatThreadsFreed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer has a heap of its own";
+#endif
+  bound_heap();
+  settle();
+  const uint64_t before = resident_bytes();
+  const unsigned int first_seed = seed();
+  std::cout << "ATOLL_TEST_SEED=" << first_seed << std::endl;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::vector<Buffer>> pins(kThreads);
+    std::vector<std::thread> threads;
+    std::atomic<int> running = kThreads;
+    for (int thread = 0; thread < kThreads; ++thread)
+      threads.emplace_back([&, thread] {
+        take_and_free(first_seed + static_cast<unsigned int>(round * kThreads + thread), &pins[thread]);
+        --running;
+      });
+    while (running > 0) {
+      return_free_memory();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    for (std::thread &thread : threads) thread.join();
+    settle();
+    // A look leaves growth below 32 MiB; the pins and their pages are a few.
+    ASSERT_LE(resident_bytes(), before + (64 << 20)) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace atoll::plugin

@@ -1,0 +1,141 @@
+// See table_mover.h.
+#include "handler/server.h"
+
+#include "plugin/host/table_mover.h"
+
+#include <mysqld.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "engine/running.h"
+#include "handler/ddl/outgrown.h"
+#include "handler/ddl/table_name.h"
+#include "plugin/host/local_sql.h"
+#include "plugin/sysvars.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr auto kLookEach = std::chrono::seconds(1);
+// Between two tries of a move, doubled with each one that fails.
+constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::seconds(3600);
+// The shared family is looked through when it has grown by this part of the limit.
+constexpr uint64_t kGrowthParts = 4;
+
+// The session of a move: nothing but this engine's settings decides about it. A wait of a second for the
+// table holds up statements that come after it.
+constexpr const char *kSession[] = {
+    "SET NAMES utf8mb4",
+    "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0, sql_mode = '', "
+    "tx_read_only = 0, system_versioning_alter_history = KEEP",
+};
+
+std::atomic<uint64_t> moved_count{0};  // tables and partitions
+
+// The table is of a kind that does not move.
+bool is_final(unsigned error) {
+  return error == ER_ALTER_OPERATION_NOT_SUPPORTED || error == ER_ALTER_OPERATION_NOT_SUPPORTED_REASON;
+}
+
+}  // namespace
+
+TableMover::TableMover() : background_([this](uint64_t) { look(); }, kLookEach) {}
+
+uint64_t TableMover::moved() { return moved_count; }
+
+void TableMover::look() {
+  engine::Engine *running = engine::running();
+  const uint64_t bytes_max = settings().shared_table_bytes_max;
+  if (running == nullptr || bytes_max == 0 || !mysqld_server_started || abort_loop ||
+      !engine::may_write().ok())
+    return;
+  if (!is_worth_looking(running, bytes_max)) return;
+  const std::vector<Table> tables = outgrown(running, bytes_max);
+  if (is_interrupted()) return;
+  forget_due_retries_but(tables);
+  for (const Table &table : tables) {
+    if (is_interrupted()) return;
+    move(table, bytes_max);
+  }
+}
+
+// A table that has to wait no longer and is not among `outgrown` was dropped, renamed, emptied or moved by a
+// user.
+void TableMover::forget_due_retries_but(const std::vector<Table> &outgrown) {
+  std::erase_if(retries_, [&outgrown](const auto &retry) {
+    return retry.second.due <= Clock::now() &&
+           !std::binary_search(outgrown.begin(), outgrown.end(), retry.first);
+  });
+}
+
+bool TableMover::is_worth_looking(engine::Engine *running, uint64_t bytes_max) {
+  const uint64_t bytes = running->database()->total_bytes(running->database()->shared_family());
+  looked_at_bytes_ = std::min(looked_at_bytes_, bytes);
+  const bool has_grown =
+      bytes - looked_at_bytes_ > bytes_max / kGrowthParts || looked_with_limit_ != bytes_max;
+  const bool is_due = std::any_of(retries_.begin(), retries_.end(),
+                                  [](const auto &retry) { return retry.second.due <= Clock::now(); });
+  if (has_grown) {
+    looked_at_bytes_ = bytes;
+    looked_with_limit_ = bytes_max;
+  }
+  return has_grown || is_due;
+}
+
+std::vector<TableMover::Table> TableMover::outgrown(engine::Engine *running, uint64_t bytes_max) const {
+  std::set<Table> tables;
+  for (const catalog::TablePtr &def : running->catalog()->list("")) {
+    if (is_interrupted()) return {};
+    if (catalog::is_internal(def->name) || !handler::has_outgrown(*def, bytes_max)) continue;
+    Table table{handler::sql_name(def->database),
+                handler::sql_name(std::string(catalog::whole_table(def->name)))};
+    const auto retry = retries_.find(table);
+    if (retry == retries_.end() || retry->second.due <= Clock::now()) tables.insert(std::move(table));
+  }
+  return {tables.begin(), tables.end()};
+}
+
+void TableMover::move(const Table &table, uint64_t bytes_max) {
+  const std::string name = quoted(table.database) + "." + quoted(table.name);
+  LocalSql::Outcome outcome;
+  uint32_t moved = 0;
+  {
+    LocalSql sql;
+    for (const char *statement : kSession)
+      if (outcome.error == 0) outcome = sql.run(statement);
+    const handler::MoveOfOutgrown scope(bytes_max);
+    if (outcome.error == 0) outcome = sql.run("ALTER TABLE " + name + " FORCE, ALGORITHM=INPLACE, LOCK=NONE");
+    moved = scope.moved();
+  }
+  if (outcome.error != 0) return put_off(table, outcome.error, outcome.message);
+  retries_.erase(table);
+  if (moved == 0) return;  // it was emptied meanwhile
+  moved_count += moved;
+  log_info("table " + name + " has outgrown the family that small tables share, and has one of its own now");
+}
+
+void TableMover::put_off(const Table &table, unsigned error, const std::string &message) {
+  if (is_interrupted()) return;
+  Retry &retry = retries_[table];
+  if (error == ER_NO_SUCH_TABLE || error == ER_BAD_TABLE_ERROR) {
+    retries_.erase(table);
+    return;
+  }
+  const bool is_first = retry.wait == std::chrono::seconds(0);
+  retry.wait = std::clamp(retry.wait * 2, kRetryMin, kRetryMax);
+  // Even then: the table may be altered, or be another one of the same name.
+  if (is_final(error)) retry.wait = kRetryMax;
+  retry.due = Clock::now() + retry.wait;
+  // That a table is in use is no news before it has lasted.
+  const bool is_news = error == ER_LOCK_WAIT_TIMEOUT ? retry.wait == kRetryMax : is_first;
+  if (!is_news) return;
+  log_warning("table " + quoted(table.database) + "." + quoted(table.name) +
+              " has outgrown the family that small tables share, and could not be moved to one of its own: " +
+              message + (is_final(error) ? ". It stays there" : ". This is tried again"));
+}
+
+}  // namespace atoll::plugin

@@ -1,0 +1,59 @@
+// Gives tables and partitions that have outgrown the shared column family one of their own, while they are
+// used: sizes and statistics are exact for a table alone in its files, and only such a one can be moved or
+// cloned by its files.
+//
+// A thread looks each second whether the shared family has grown, and only then at its tables. A move is an
+// ALTER TABLE ... FORCE (handler/alter/online/online_move.h), which needs the table for itself for a moment
+// at its begin and its end: where a transaction holds it for longer than a second, the move is given up, and
+// tried again later.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plugin/host/background.h"
+
+namespace atoll::engine {
+class Engine;
+}
+
+namespace atoll::plugin {
+
+class TableMover {
+ public:
+  TableMover();
+  // Ends a move that is under way: the table stays where it is.
+  ~TableMover() = default;
+
+  // Tables and partitions that were moved since the start of the server.
+  static uint64_t moved();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Table {
+    std::string database, name;  // as in SQL
+    auto operator<=>(const Table &) const = default;
+  };
+  struct Retry {
+    Clock::time_point due;
+    std::chrono::seconds wait{0};
+  };
+
+  void look();
+  bool is_worth_looking(engine::Engine *running, uint64_t bytes_max);
+  // Sorted.
+  std::vector<Table> outgrown(engine::Engine *running, uint64_t bytes_max) const;
+  void forget_due_retries_but(const std::vector<Table> &outgrown);
+  void move(const Table &table, uint64_t bytes_max);
+  void put_off(const Table &table, unsigned error, const std::string &message);
+
+  // Of the thread below.
+  uint64_t looked_at_bytes_ = 0;    // size of the shared family at the last look, or since
+  uint64_t looked_with_limit_ = 0;  // in bytes
+  std::map<Table, Retry> retries_;
+  Background background_;  // last: uses all of the above
+};
+
+}  // namespace atoll::plugin

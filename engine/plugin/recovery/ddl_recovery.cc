@@ -1,0 +1,313 @@
+#include "plugin/recovery/ddl_recovery.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "catalog/partition_list.h"
+
+namespace atoll::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+using catalog::Catalog;
+using catalog::TableDef;
+using catalog::TablePtr;
+
+std::vector<fs::path> files_in(const fs::path &directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+    files.push_back(at->path());
+  return files;
+}
+
+bool is_there(const fs::path &file) {
+  std::error_code error;
+  return fs::exists(file, error);
+}
+
+// The server writes the .frm of a discovered table in place: a kill -9 may leave half of it, and the table
+// could not be opened any more. The catalog's copy is the truth; without the file the table is discovered
+// anew.
+void remove_torn_definitions(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
+  for (const TablePtr &table : tables) {
+    if (table->frm.empty()) continue;
+    const fs::path file = data_dir / table->database / (table->name + ".frm");
+    std::error_code error;
+    const uintmax_t bytes = fs::file_size(file, error);
+    if (error || bytes >= table->frm.size()) continue;
+    if (!std::string_view(table->frm).starts_with(content_of(file))) continue;
+    if (fs::remove(file, error))
+      log_warning("removed " + file.string() +
+                  ", which was only half written; its table is discovered again");
+  }
+}
+
+// The server renames a partitioned table in the engine first and its .frm last. Cut off in between, its DDL
+// log can undo nothing: it needs the .frm to know the engine of the partitions. With the file moved here, it
+// can.
+void move_definitions_of_renamed(const Catalog &catalog, const std::vector<TablePtr> &tables,
+                                 const fs::path &data_dir) {
+  for (const TablePtr &table : tables) {
+    const size_t slash = table->former_name.find('/');
+    if (!table->logical_only || slash == std::string::npos) continue;
+    const std::string database = table->former_name.substr(0, slash);
+    const std::string name = table->former_name.substr(slash + 1);
+    const fs::path now = data_dir / table->database / (table->name + ".frm");
+    const fs::path before = data_dir / database / (name + ".frm");
+    if (catalog::is_internal(name) || catalog.find(database, name) || is_there(now) ||
+        content_of(before) != table->frm)
+      continue;
+    std::error_code error;
+    fs::rename(before, now, error);
+    log_warning("the renaming of " + before.string() + " was cut off; its definition now follows as " +
+                now.string());
+  }
+}
+
+// A .par file of this content without a .frm; empty: there is none.
+fs::path stray_partition_list(const fs::path &directory, std::string_view content) {
+  for (const fs::path &file : files_in(directory)) {
+    if (file.extension() != ".par" || content_of(file) != content) continue;
+    if (!is_there(fs::path(file).replace_extension(".frm"))) return file;
+  }
+  return {};
+}
+
+// It renames the file that lists the partitions in between. Cut off after that, the catalog puts the
+// partitions back, and the file stands under a name where nobody looks for it.
+void put_back_partition_lists(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
+  for (const TablePtr &table : tables) {
+    if (!table->logical_only || table->par.empty() || table->frm.empty()) continue;
+    const fs::path directory = data_dir / table->database;
+    const fs::path own = directory / (table->name + ".par");
+    if (is_there(own) || content_of(directory / (table->name + ".frm")) != table->frm) continue;
+    std::error_code error;
+    const fs::path stray = stray_partition_list(directory, table->par);
+    if (!stray.empty()) fs::rename(stray, own, error);
+    if (stray.empty() || error) std::ofstream(own, std::ios::binary) << table->par;
+    log_warning("made " + own.string() + " again, which was missing");
+  }
+}
+
+fs::path file_of(const fs::path &data_dir, const TableDef &table, const char *extension) {
+  return data_dir / table.database / (table.name + extension);
+}
+
+std::set<std::string> databases_of(const Catalog &catalog) {
+  std::set<std::string> names;
+  for (const TablePtr &table : catalog.list("")) names.insert(table->database);
+  return names;
+}
+
+// The name under which the directory has this definition; empty: it has not.
+std::string name_of_definition(const fs::path &directory, std::string_view frm) {
+  for (const fs::path &file : files_in(directory))
+    if (file.extension() == ".frm" && !catalog::is_internal(file.stem().string()) && content_of(file) == frm)
+      return file.stem().string();
+  return {};
+}
+
+// When the ALTER of a partitioned table from another engine is rolled forward, the server moves the .frm of
+// the new table and asks the other engine to rename the rest.
+Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
+  for (const TablePtr &table : catalog->list("")) {
+    if (!table->logical_only || table->frm.empty() || !catalog::is_internal(table->name)) continue;
+    const std::string name = name_of_definition(data_dir / table->database, table->frm);
+    if (name.empty() || catalog->find(table->database, name)) continue;
+    ATOLL_RETURN_IF_ERROR(catalog->rename_partitioned(table->database, table->name, table->database, name));
+    std::error_code error;
+    fs::rename(file_of(data_dir, *table, ".par"), data_dir / table->database / (name + ".par"), error);
+    log_warning("an ALTER was cut off; the new table of " + table->database + "/" + name +
+                " is in place now");
+  }
+  return Status::Ok();
+}
+
+// All partitions by database and name of their whole.
+using Partitions = std::map<std::pair<std::string, std::string>, std::set<std::string>>;
+
+Partitions partitions_of(const std::vector<TablePtr> &tables) {
+  Partitions partitions;
+  for (const TablePtr &table : tables)
+    if (catalog::is_partition(table->name))
+      partitions[{table->database, std::string(catalog::whole_table(table->name))}].insert(table->name);
+  return partitions;
+}
+
+// Whether the list names exactly these partitions.
+bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::set<std::string> &partitions,
+                const std::string &whole) {
+  if (!list) return false;
+  std::set<std::string> listed;
+  for (const std::string &name : list->names) listed.insert(whole + "#P#" + name);
+  return listed == partitions;
+}
+
+// The server's recovery has finished or undone a statement on partitions by the files alone: the entry is
+// missing, empty or lists other partitions than there are. An entry that agrees with them is not touched: it
+// may be newer than files that were left here when another server had the bucket.
+Status follow_files(Catalog *catalog, const DataDirectory &directory, const std::string &database,
+                    const std::string &name, const std::set<std::string> &partitions) {
+  const TablePtr entry = catalog->find(database, name);
+  if (entry && !entry->logical_only) return Status::Ok();
+  if (entry && !entry->frm.empty() && is_list_of(catalog::parse_partition_list(entry->par), partitions, name))
+    return Status::Ok();
+  const fs::path file = directory.path / database / name;
+  const std::string frm = content_of(file.string() + ".frm"), par = content_of(file.string() + ".par");
+  const auto list = catalog::parse_partition_list(par);
+  if (frm.empty() || !is_list_of(list, partitions, name) || !list->is_all_of(directory.own_type))
+    return Status::Ok();
+  TableDef table;
+  if (entry) table = *entry;
+  table.database = database;
+  table.name = name;
+  table.frm = frm;
+  table.par = par;
+  log_warning("a change of the partitioned table " + database + "/" + name +
+              " was cut off; the catalog follows its files");
+  return catalog->put_partitioned(std::move(table));
+}
+
+Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
+  Status first_failure;
+  for (const auto &[whole, partitions] : partitions_of(catalog->list(""))) {
+    const auto &[database, name] = whole;
+    if (catalog::is_internal(name)) continue;
+    const Status status = follow_files(catalog, directory, database, name, partitions);
+    if (first_failure.ok()) first_failure = status;
+  }
+  return first_failure;
+}
+
+// Whether the files define a table of ours: an engine's name stands in a .frm with its length before it.
+bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type) {
+  return list ? list->is_all_of(own_type) : frm.find(std::string("\5\0ATOLL", 7)) != std::string::npos;
+}
+
+// Of the old table of an ALTER whose name the catalog does not have any more.
+catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
+  const fs::path file = directory.path / aside.database / catalog::whole_table(aside.former_name);
+  const std::string frm = content_of(file.string() + ".frm");
+  const auto list = catalog::parse_partition_list(content_of(file.string() + ".par"));
+  if (frm.empty() || frm == aside.frm || is_own(frm, list, directory.own_type))
+    return catalog::Fate::kPutBack;
+  // The new table's list gets its name after its partitions and before the .frm.
+  const bool is_whole = list && list->is_built_in() && !directory.is_older;
+  return is_whole ? catalog::Fate::kDrop : catalog::Fate::kKeep;
+}
+
+Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
+  catalog::FinishedAlters done;
+  const Status status = catalog->finish_interrupted_alters(
+      [&](const TableDef &aside) { return fate(aside, directory); }, &done);
+  for (const std::string &name : done.put_back)
+    log_warning("an ALTER was cut off; " + name + " is as it was before");
+  for (const std::string &name : done.dropped) log_warning("removed " + name + ", left by an ALTER cut off");
+  for (const std::string &name : done.kept)
+    log_warning("an ALTER was cut off; the old table is kept as " + name +
+                ", because its name stands for a table of another engine");
+  return status;
+}
+
+// CREATE TABLE was cut off before the first partition and before its .frm file was written.
+Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
+  const std::vector<TablePtr> tables = catalog->list("");
+  const Partitions partitions = partitions_of(tables);
+  for (const TablePtr &table : tables) {
+    if (!table->logical_only || partitions.contains({table->database, table->name})) continue;
+    if (!content_of(file_of(data_dir, *table, ".frm")).empty()) continue;
+    ATOLL_RETURN_IF_ERROR(catalog->drop(table->database, table->name));
+    std::error_code error;
+    for (const char *extension : {".frm", ".par"}) fs::remove(file_of(data_dir, *table, extension), error);
+    log_warning("removed " + table->database + "/" + table->name + ", which was never made whole");
+  }
+  return Status::Ok();
+}
+
+// Lists of partitions under names the server made for itself, without their .frm.
+void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &databases,
+                        const DataDirectory &directory) {
+  for (const std::string &database : databases) {
+    for (const fs::path &file : files_in(directory.path / database)) {
+      const std::string name = file.stem().string();
+      if (file.extension() != ".par" || !catalog::is_internal(name)) continue;
+      if (catalog.find(database, name) || is_there(fs::path(file).replace_extension(".frm"))) continue;
+      const auto list = catalog::parse_partition_list(content_of(file));
+      std::error_code error;
+      if (list && list->is_all_of(directory.own_type) && fs::remove(file, error))
+        log_warning("removed " + file.string() + ", left by an ALTER cut off");
+    }
+  }
+}
+
+std::vector<fs::path> directories_in(const fs::path &directory) {
+  std::vector<fs::path> directories = files_in(directory);
+  std::error_code error;
+  std::erase_if(directories, [&](const fs::path &each) { return !fs::is_directory(each, error); });
+  return directories;
+}
+
+void set_aside(const fs::path &file, const fs::path &target) {
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  fs::rename(file, target, error);  // over that of a former time
+}
+
+// A definition that is not the catalog's: its table would be shown and could not be read.
+void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
+  for (const fs::path &database : directories_in(directory.path)) {
+    const std::string database_name = database.filename().string();
+    for (const fs::path &file : files_in(database)) {
+      if (file.extension() != ".frm") continue;
+      const std::string frm = content_of(file);
+      const fs::path list_file = fs::path(file).replace_extension(".par");
+      if (!is_own(frm, catalog::parse_partition_list(content_of(list_file)), directory.own_type)) continue;
+      const TablePtr table = catalog.find(database_name, file.stem().string());
+      if (table && (table->frm.empty() || table->frm == frm)) continue;
+      const fs::path target = directory.contradicted / database_name / file.filename();
+      set_aside(list_file, fs::path(target).replace_extension(".par"));
+      set_aside(file, target);
+      log_warning("the database that came from the bucket has " +
+                  std::string(table ? "another definition" : "no table") + " for " + file.string() +
+                  ", which is " + target.string() + " now");
+    }
+  }
+}
+
+}  // namespace
+
+void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
+  const std::vector<TablePtr> tables = catalog.list("");
+  remove_torn_definitions(tables, data_dir);
+  move_definitions_of_renamed(catalog, tables, data_dir);
+  put_back_partition_lists(tables, data_dir);
+}
+
+Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
+  const std::set<std::string> databases = databases_of(*catalog);  // also of what is dropped now
+  // None waits for another, so that one table that cannot be mended keeps no other from it.
+  const Status steps[] = {
+      rename_after_definition(catalog, directory.path),
+      follow_all_files(catalog, directory),
+      finish_alters(catalog, directory),
+      drop_empty_entries(catalog, directory.path),
+  };
+  if (!directory.contradicted.empty()) follow_catalog(*catalog, directory);
+  put_back_partition_lists(catalog->list(""), directory.path);
+  remove_stray_lists(*catalog, databases, directory);
+  const auto failed =
+      std::find_if(std::begin(steps), std::end(steps), [](const Status &status) { return !status.ok(); });
+  return failed == std::end(steps) ? Status::Ok() : *failed;
+}
+
+}  // namespace atoll::plugin

@@ -1,0 +1,231 @@
+// See side_files.h.
+#include "plugin/recovery/side_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr char kOptionsFile[] = "db.opt";
+// A directory's time has the resolution of the kernel's tick or, on some file systems, of two seconds.
+constexpr time_t kTimeResolutionSeconds = 2;
+
+bool same_time(const timespec &a, const timespec &b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+Status from_errno(int error, const std::string &what) {
+  const std::string message = what + ": " + std::strerror(error);
+  if (error == ENOSPC || error == EDQUOT) return Status(Code::kNoSpace, message);
+  if (error == EROFS || error == EACCES || error == EPERM) return Status(Code::kReadOnly, message);
+  return Status(Code::kInvalid, message);
+}
+
+bool exists(const std::string &path) { return ::access(path.c_str(), F_OK) == 0; }
+
+std::vector<std::string> trigger_files(const std::string &directory) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR *)> handle(::opendir(directory.c_str()), &::closedir);
+  if (!handle) return names;
+  while (const dirent *entry = ::readdir(handle.get())) {
+    const std::string_view name(entry->d_name);
+    if (name.ends_with(".TRG") || name.ends_with(".TRN")) names.emplace_back(name);
+  }
+  return names;
+}
+
+// Bits 4 and 5 of byte 39 in the header of a .frm; 2 means yes (the server's enum ha_choice).
+bool is_sequence(std::string_view frm) {
+  constexpr size_t kChoicesByte = 39;
+  constexpr unsigned kYes = 2;
+  return frm.size() > kChoicesByte && (static_cast<uint8_t>(frm[kChoicesByte]) >> 4 & 3) == kYes;
+}
+
+// A partition's entry stands for its table.
+std::string_view table_of(std::string_view name) { return name.substr(0, name.find("#P#")); }
+
+}  // namespace
+
+std::string trigger_table(std::string_view trn) {
+  constexpr std::string_view kKey = "trigger_table=";
+  size_t start = 0;
+  while (start < trn.size()) {
+    const size_t end = std::min(trn.find('\n', start), trn.size());
+    const std::string_view line = trn.substr(start, end - start);
+    if (line.starts_with(kKey)) return std::string(line.substr(kKey.size()));
+    start = end + 1;
+  }
+  return {};
+}
+
+SideFiles::SideFiles(catalog::Catalog *catalog, std::string data_dir, FileModes modes)
+    : catalog_(catalog), data_dir_(std::move(data_dir)), modes_(modes) {}
+
+void SideFiles::note(std::string_view database) {
+  const std::lock_guard lock(mutex_);
+  noted_.emplace(database);
+}
+
+// Databases with tables of ours, those kept already, and those noted.
+std::set<std::string> SideFiles::databases() const {
+  std::set<std::string> names(noted_);
+  for (const catalog::DatabaseDef &database : catalog_->databases()) names.insert(database.name);
+  for (const catalog::TablePtr &table : catalog_->list("")) names.insert(table->database);
+  return names;
+}
+
+// ---- Back into the data directory ---------------------------------------------------------------
+
+Status SideFiles::restore(bool all, std::vector<std::string> *restored) {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, std::string> options;
+  for (const catalog::TablePtr &table : catalog_->list("")) options.emplace(table->database, "");
+  for (const catalog::DatabaseDef &database : catalog_->databases())
+    options[database.name] = database.options;
+  Status first_failure;
+  for (const auto &[name, content] : options) {
+    bool made = false;
+    const Status status = restore_database(name, content, all, &made);
+    if (made) restored->push_back(name);
+    if (status.ok()) continue;
+    broken_.insert(name);
+    if (first_failure.ok()) first_failure = status.with("making the database directory `" + name + "` again");
+  }
+  return first_failure;
+}
+
+Status SideFiles::restore_database(const std::string &name, const std::string &options, bool all,
+                                   bool *made) {
+  const std::string directory = data_dir_ + "/" + name;
+  if (!exists(directory)) {
+    if (::mkdir(directory.c_str(), modes_.directory) != 0) return from_errno(errno, directory);
+    *made = true;
+    if (!options.empty()) ATOLL_RETURN_IF_ERROR(write_file(directory + "/" + kOptionsFile, options));
+  }
+  if (!*made && !all) return Status::Ok();
+  for (const catalog::SideFile &file : catalog_->side_files()) {
+    if (file.database != name) continue;
+    const std::string path = directory + "/" + file.file_name;
+    if (!exists(path)) ATOLL_RETURN_IF_ERROR(write_file(path, file.content));
+  }
+  return *made ? restore_sequences(name) : Status::Ok();
+}
+
+// Tables are discovered when they are opened. Of what it has not opened, SHOW FULL TABLES, and mariadb-dump
+// by it, knows by a .frm only that it is a sequence.
+Status SideFiles::restore_sequences(const std::string &database) const {
+  for (const catalog::TablePtr &table : catalog_->list(database))
+    if (is_sequence(table->frm))
+      ATOLL_RETURN_IF_ERROR(write_file(data_dir_ + "/" + database + "/" + table->name + ".frm", table->frm));
+  return Status::Ok();
+}
+
+// Whole or not at all: the server must never see half a file.
+Status SideFiles::write_file(const std::string &path, const std::string &content) const {
+  const std::string partial = path + "~";
+  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, modes_.file);
+  if (file < 0) return from_errno(errno, partial);
+  size_t written = 0;
+  int error = 0;
+  while (written < content.size() && error == 0) {
+    const ssize_t step = ::write(file, content.data() + written, content.size() - written);
+    if (step > 0)
+      written += static_cast<size_t>(step);
+    else if (errno != EINTR)
+      error = errno;
+  }
+  if (error == 0 && ::fsync(file) != 0) error = errno;
+  ::close(file);
+  if (error == 0 && ::rename(partial.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return Status::Ok();
+  ::unlink(partial.c_str());
+  return from_errno(error, path);
+}
+
+// ---- Into the catalog ---------------------------------------------------------------------------
+
+Status SideFiles::sweep() {
+  const std::lock_guard lock(mutex_);
+  for (const std::string &name : databases()) {
+    if (broken_.contains(name)) continue;
+    ATOLL_RETURN_IF_ERROR(sweep_database(name).with("keeping the files of database `" + name + "`"));
+  }
+  noted_.clear();
+  return Status::Ok();
+}
+
+bool SideFiles::is_unchanged(const std::string &name, Seen *now, bool *exists) const {
+  struct stat directory {
+  }, options{};
+  const std::string path = data_dir_ + "/" + name;
+  *exists = ::stat(path.c_str(), &directory) == 0;
+  if (!*exists) return false;
+  now->directory_time = directory.st_mtim;
+  if (::stat((path + "/" + kOptionsFile).c_str(), &options) == 0) {
+    now->options_time = options.st_mtim;
+    now->options_size = options.st_size;
+  }
+  const time_t newest = std::max(directory.st_mtim.tv_sec, options.st_mtim.tv_sec);
+  now->settled = ::time(nullptr) - newest > kTimeResolutionSeconds;
+  now->generation = catalog_->generation();
+  const auto before = seen_.find(name);
+  if (before == seen_.end() || !before->second.settled) return false;
+  return same_time(before->second.directory_time, now->directory_time) &&
+         same_time(before->second.options_time, now->options_time) &&
+         before->second.options_size == now->options_size && before->second.generation == now->generation;
+}
+
+Status SideFiles::sweep_database(const std::string &name) {
+  Seen now;
+  bool exists = false;
+  if (is_unchanged(name, &now, &exists)) return Status::Ok();
+  if (!exists) {
+    seen_.erase(name);
+    // With tables left, somebody removed the directory behind the server's back: keep what we know.
+    return catalog_->list(name).empty() ? catalog_->drop_database(name) : Status::Ok();
+  }
+  const std::string options = content_of(data_dir_ + "/" + name + "/" + kOptionsFile);  // may have none
+  ATOLL_RETURN_IF_ERROR(catalog_->put_database({name, options}));
+  ATOLL_RETURN_IF_ERROR(sweep_triggers(name));
+  seen_[name] = now;
+  return Status::Ok();
+}
+
+Status SideFiles::sweep_triggers(const std::string &name) {
+  std::set<std::string, std::less<>> tables;
+  for (const catalog::TablePtr &table : catalog_->list(name)) tables.emplace(table_of(table->name));
+  const std::string directory = data_dir_ + "/" + name;
+  std::set<std::string> present;
+  for (const std::string &file_name : trigger_files(directory)) {
+    catalog::SideFile file{name, file_name, content_of(directory + "/" + file_name)};
+    if (file.content.empty()) continue;
+    const bool is_trn = file_name.ends_with(".TRN");
+    const std::string table =
+        is_trn ? trigger_table(file.content) : file_name.substr(0, file_name.size() - 4);
+    // A .TRN names its table as SQL does, the catalog as the file system does: one with special characters is
+    // looked up through its .TRG instead, so keep every .TRN of a name that needs encoding.
+    const bool is_plain =
+        table.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+        std::string::npos;
+    if (!tables.contains(table) && (is_plain || !is_trn)) continue;
+    present.insert(file_name);
+    ATOLL_RETURN_IF_ERROR(catalog_->put_side_file(file));
+  }
+  for (const catalog::SideFile &file : catalog_->side_files()) {
+    if (file.database == name && !present.contains(file.file_name))
+      ATOLL_RETURN_IF_ERROR(catalog_->put_side_file({name, file.file_name, {}}));
+  }
+  return Status::Ok();
+}
+
+}  // namespace atoll::plugin

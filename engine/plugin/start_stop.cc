@@ -1,0 +1,334 @@
+// See start_stop.h. The engine opens itself (engine/engine.h); around that stand what only a server has: its
+// variables, its data directory, its recovery and its error log.
+#include "plugin/start_stop.h"
+
+#include "handler/server.h"
+
+#include <mysql/service_kill_statement.h>
+#include <mysqld.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <sys/stat.h>
+
+#include "base/border/border.h"
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "bridge/result.h"
+#include "engine/engine.h"
+#include "engine/running.h"
+#include "handler/session/coordinator_log.h"
+#include "handler/handlerton.h"
+#include "handler/statistics/table_statistics.h"
+#include "plugin/host/background.h"
+#include "plugin/show/connections.h"
+#include "plugin/recovery/ddl_recovery.h"
+#include "plugin/host/heap.h"
+#include "plugin/host/service_manager.h"
+#include "plugin/recovery/side_files.h"
+#include "plugin/show/name_hint.h"
+#include "plugin/snapshots/snapshot_keeper.h"
+#include "plugin/sysvars.h"
+#include "plugin/host/table_mover.h"
+
+// In the server (sql/sql_show.cc) but in none of its headers.
+void ignore_db_dirs_append(const char *directory);
+
+namespace atoll::plugin {
+namespace {
+
+constexpr uint64_t kRetrySeconds = 30;  // an unreachable bucket at start
+// For one look at the owner, of requests to a slow bucket.
+constexpr std::chrono::seconds kStartExtension{120};
+constexpr uint64_t kLookSeconds = 5;   // at start, at an owner that may still live
+constexpr uint32_t kDoublingsMax = 7;  // of kRetrySeconds: 64 minutes
+constexpr uint64_t kSweepSeconds = 2;  // databases and triggers: how old the kept copy may be
+constexpr uint64_t kStatisticsSeconds = 10;
+
+using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
+
+struct State {
+  handlerton *hton = nullptr;
+  engine::StartSettings settings;
+  Opener opener{nullptr, &atoll_opener_free};  // from the start until the engine runs
+  uint32_t epochs_in_vain = 0;                 // claimed by tries that failed later
+  uint64_t next_try_second = 0;                // background thread only
+  std::unique_ptr<engine::Engine> owned;
+  std::unique_ptr<SideFiles> side_files;
+  std::unique_ptr<Background> background, heap;
+  std::unique_ptr<TableMover> mover;
+  std::unique_ptr<SnapshotKeeper> keeper;
+  std::unique_ptr<NameHint> names;
+  std::atomic<bool> stopping{false};  // ends what the background thread is doing
+  uint64_t synced_position = 0;       // of the log; background thread only
+};
+
+State state;
+
+// A missing variable that the user can set is worth naming.
+Status make_base_dir(const std::string &path) {
+  if (::mkdir(path.c_str(), my_umask_dir) == 0 || errno == EEXIST) {
+    if (::access(path.c_str(), R_OK | W_OK | X_OK) == 0) return Status::Ok();
+  }
+  return Status(Code::kInvalid, "the directory " + path + " cannot be used: " + std::strerror(errno) +
+                                    ". The server's user must be able to write there");
+}
+
+// For waits that do not know their statement.
+bool is_killed() {
+  const THD *thd = current_thd;
+  return thd != nullptr && is_statement_killed(thd);
+}
+
+void warn_statement(const std::string &message) {
+  if (current_thd != nullptr)
+    push_warning_printf(current_thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, "ATOLL: %s",
+                        message.c_str());
+}
+
+engine::Options engine_options(const engine::StartSettings &start) {
+  engine::Options options;
+  options.start = &start;
+  options.settings = &settings();
+  options.opener = state.opener.get();
+  options.server_id =
+      std::string(glob_hostname) + ":" + std::to_string(mysqld_port) + ":" + std::to_string(::getpid());
+  options.statement_settings = &statement_settings;
+  options.warn = &warn_statement;
+  return options;
+}
+
+void watch_locks(txn::LockTable *locks) {
+  handler::watch_lock_waits(locks);
+  locks->set_describe_user([](void *user) { return describe(connection_of(static_cast<THD *>(user))); });
+}
+
+void restore_side_files(SideFiles *side_files, bool was_restored) {
+  std::vector<std::string> restored;
+  const Status status = side_files->restore(was_restored, &restored);
+  if (!status.ok()) log_error(status.message());
+  if (restored.empty()) return;
+  std::string names;
+  for (const std::string &name : restored) names += (names.empty() ? "" : ", ") + name;
+  log_warning(
+      "database directories were missing and have been made again from the bucket: " + names +
+      ". Their tables and triggers are there; views, stored routines, events, users and grants are kept by "
+      "the server itself, not in the bucket: restore them from your own dump");
+}
+
+std::filesystem::path data_directory(const engine::StartSettings &settings) {
+  return std::filesystem::path(settings.base_dir).parent_path();
+}
+
+Status open_all(const engine::StartSettings &settings) {
+  ATOLL_RETURN_IF_ERROR(make_base_dir(settings.base_dir));
+  std::unique_ptr<engine::Engine> opened;
+  bool has_claimed = false;
+  const Status status = engine::Engine::open(engine_options(settings), &opened, &has_claimed);
+  if (!status.ok()) {
+    if (has_claimed) state.epochs_in_vain++;
+    return status;
+  }
+  watch_locks(opened->transactions()->locks());
+  const std::filesystem::path data_dir = data_directory(settings);
+  state.side_files = std::make_unique<SideFiles>(
+      opened->catalog(), data_dir.string(),
+      FileModes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)});
+  restore_side_files(state.side_files.get(), opened->was_restored());
+  prepare_ddl_recovery(*opened->catalog(), data_dir);
+  state.owned = std::move(opened);
+  return Status::Ok();
+}
+
+// Directories beside the databases that are not databases: SHOW DATABASES must not list them.
+void hide_directories(const engine::StartSettings &settings) {
+  ignore_db_dirs_append("#atoll");
+  const std::string bucket = settings.bucket_beside_databases();
+  if (!bucket.empty()) ignore_db_dirs_append(bucket.c_str());
+}
+
+// Another server that may still live is why the last try to open failed.
+bool waits_for_owner() { return state.opener && atoll_opener_waits_ms(state.opener.get()) > 0; }
+
+// Each try that fails behind its claim leaves objects in the bucket for ever, so those become rare.
+uint64_t retry_seconds() {
+  if (waits_for_owner()) return kLookSeconds;
+  return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
+}
+
+void announce() {
+  forget_secrets(&state.settings);
+  state.opener.reset();
+  engine::set_running(state.owned.get());
+  log_info("tables live in " + state.settings.url);
+}
+
+// A late start cannot do what the server does between plugin start and the first connection: finish
+// transactions that were prepared when it crashed, by asking the binary log.
+Status refuse_late_recovery() {
+  if (state.owned->transactions()->prepared_xids().empty()) return Status::Ok();
+  state.side_files.reset();
+  state.owned.reset();
+  return Status(
+      Code::kReadOnly,
+      "the database could not be opened while the server started, and it has prepared transactions that only "
+      "a server start can finish. Restart the server");
+}
+
+void try_again() {
+  const bool waited = waits_for_owner();
+  Status status = open_all(state.settings);
+  if (status.ok()) status = refuse_late_recovery();
+  if (status.ok()) {
+    finish_ddl_recovery(/*with_log=*/false);
+    announce();
+    return;
+  }
+  engine::set_not_running(status);
+  if (!waited || !waits_for_owner()) log_error(std::string(status.message()));  // a wait is told once
+}
+
+// The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be
+// committed here before the first connection, and cannot be later. Without local files the binary log of the
+// same life is rarely there; what a database made from the bucket has prepared then, refuse_late_recovery()
+// leaves to the administrator.
+bool must_open_in_start() {
+  return !mysqld_server_started && std::filesystem::exists(state.settings.base_dir + "/db/CURRENT") &&
+         handler::recovery_may_commit();
+}
+
+Status open_at_start() {
+  Status status = open_all(state.settings);
+  if (!waits_for_owner() || !must_open_in_start()) return status;
+  log_warning(std::string(status.message()) +
+              ". The start of the server waits for that, because the binary log or tc.log may have to decide "
+              "about transactions of its tables");
+  while (waits_for_owner()) {
+    ask_for_more_time("ATOLL waits until another server has shown no sign of life", kStartExtension);
+    std::this_thread::sleep_for(std::chrono::seconds(kLookSeconds));
+    status = open_all(state.settings);
+  }
+  return status;
+}
+
+void log_failure(const Status &status) {
+  if (!status.ok()) log_error(status.message());
+}
+
+bool is_worth_another_try() {
+  const Code why = engine::why_not_running().code();
+  return why == Code::kUnavailable || why == Code::kNoMemory;
+}
+
+// Commits sync the log themselves with atoll_flush_log_at_trx_commit=1, but not everything written is a
+// commit, and what is not synced is not shipped: it would look like a bucket that lags.
+void sync_appended(const engine::Engine *running) {
+  const uint64_t position = atoll_store_wal_position(running->store());
+  if (position == state.synced_position) return;
+  const Status status = running->database()->sync_wal();
+  log_failure(status.with("syncing the log"));
+  if (status.ok()) state.synced_position = position;
+}
+
+Status sweep_side_files() {
+  for (const std::string &directory : state.owned->take_noted_databases()) state.side_files->note(directory);
+  return state.side_files->sweep();
+}
+
+void tick(uint64_t second) {
+  engine::Engine *running = engine::running();
+  if (running == nullptr) {
+    if (state.next_try_second == 0) state.next_try_second = second + retry_seconds();
+    if (!mysqld_server_started || second < state.next_try_second || !is_worth_another_try()) return;
+    try_again();
+    state.next_try_second = second + retry_seconds();
+    return;
+  }
+  sync_appended(running);
+  // A fenced server must not write, not even what it knows about itself.
+  if (!bridge::ok(atoll_store_may_write(running->store()))) return;
+  log_failure(running->catalog()->reclaim());
+  if (second % kSweepSeconds == 0) log_failure(sweep_side_files());
+  log_failure(handler::refresh_statistics([] { return state.stopping.load(); }));
+  if (second % kStatisticsSeconds == 0) log_failure(running->catalog()->write_statistics());
+}
+
+}  // namespace
+
+Status start_instance(handlerton *hton) {
+  state.hton = hton;
+  set_statement_check(&is_killed, [] { return static_cast<bool>(abort_loop); });
+  state.settings = take_settings();
+  hide_directories(state.settings);
+  state.opener.reset(atoll_opener_new());
+  state.epochs_in_vain = 0;
+  state.next_try_second = 0;
+  const Status status = open_at_start();
+  if (status.ok()) {
+    if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // INSTALL SONAME
+    announce();
+  } else {
+    engine::set_not_running(status);
+    log_error(std::string(status.message()) + ". The server runs without its ATOLL tables" +
+              (is_worth_another_try()
+                   ? " and tries again every " + std::to_string(retry_seconds()) + " seconds"
+                   : "; correct this, then restart"));
+  }
+  state.stopping = false;
+  state.background = std::make_unique<Background>(&tick);
+  state.heap = std::make_unique<Background>([](uint64_t) { return_free_memory(); },
+                                            std::chrono::milliseconds(kHeapLookMs));
+  state.mover = std::make_unique<TableMover>();
+  state.keeper = std::make_unique<SnapshotKeeper>();
+  state.names = std::make_unique<NameHint>();
+  return status;
+}
+
+void stop_instance() {
+  const Status stopped(Code::kUnavailable, "the engine has been stopped");
+  state.stopping = true;
+  stop_moves();
+  // Now, because the background thread may wait for what a flush holds up.
+  if (state.owned) state.owned->stop_waiting();
+  state.keeper.reset();
+  state.names.reset();
+  state.heap.reset();
+  state.background.reset();
+  if (state.owned) {
+    if (engine::may_write().ok()) {
+      log_failure(sweep_side_files());
+      log_failure(state.owned->catalog()->write_statistics());
+    }
+    engine::set_not_running(stopped);
+    state.side_files.reset();
+    state.owned.reset();
+  }
+  forget_secrets(&state.settings);
+  state.opener.reset();
+  engine::set_not_running(stopped);
+}
+
+void stop_moves() { state.mover.reset(); }
+
+void finish_ddl_recovery(bool with_log) {
+  if (!state.owned || !state.owned->may_write().ok()) return;
+  const bool was_restored = state.owned->was_restored();
+  DataDirectory directory{data_directory(state.settings),
+                          static_cast<uint8_t>(state.hton->db_type),
+                          !with_log || was_restored,
+                          {}};
+  if (was_restored) directory.contradicted = state.settings.base_dir + "/contradicted";
+  log_failure(
+      finish_ddl_recovery(state.owned->catalog(), directory).with("finishing what a crash interrupted"));
+}
+
+}  // namespace atoll::plugin

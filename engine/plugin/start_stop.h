@@ -1,0 +1,34 @@
+// Starting and stopping: what plugin init opens and deinit closes, and the threads that run in between.
+//
+// Life: start_instance() tries to open. When the bucket is unreachable (kUnavailable) the plugin stays loaded
+// and a background thread tries again each 30 seconds, later more rarely; while another server may still own
+// the bucket it looks at it each 5 seconds, for 140 seconds. After any other failure SQL gets the reason
+// (engine/running.h) until the server is restarted with a better configuration. The server itself is kept
+// from starting by one thing only, that wait: when the binary log or tc.log may have to commit transactions
+// in local files of the engine.
+//
+// Threads: start and stop only from plugin init and deinit; the others from any thread.
+#pragma once
+
+#include "base/status.h"
+
+struct handlerton;
+
+namespace atoll::plugin {
+
+// Opens everything from the system variables. Called once from plugin init. Errors are kept for
+// engine::ready() and logged; the return value is for tests.
+Status start_instance(handlerton *hton);
+// Flushes, publishes (bounded wait), closes. Called from plugin deinit.
+void stop_instance();
+
+// Ends the background's own statements (plugin/host/table_mover.h), and waits for them. Called before the
+// server ends the connections; free when called again.
+void stop_moves();
+
+// No statement runs yet: files and catalog are made to agree (plugin/recovery/ddl_recovery.h). Called by the
+// handlerton when the server has gone through its DDL log, `with_log`, and wherever the engine opens later
+// than that: then files may be of before a change that the log would have finished.
+void finish_ddl_recovery(bool with_log);
+
+}  // namespace atoll::plugin

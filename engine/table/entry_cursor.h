@@ -1,0 +1,67 @@
+// The cursor of entries that a table is read with: opened when it is needed, and kept for later searches of
+// the statement as long as it shows what a new one would.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "table/open_table.h"
+#include "table/search_bounds.h"
+#include "txn/reads/cursor.h"
+
+namespace atoll::table {
+
+class EntryCursor {
+ public:
+  explicit EntryCursor(const OpenTable &table) : table_(table) {}
+
+  // Makes it ready for searches within `bounds`. A plain read takes the snapshot here, if there is none yet.
+  // `whole_table`: blocks are read ahead.
+  void open(const Bounds &bounds, bool whole_table = false);
+  // For estimates that no read follows: of the newest entries, and no snapshot is taken.
+  void open_for_estimates(const Bounds &bounds);
+  bool is_for_estimates() const { return writes_ == kForEstimates; }
+  void close() { cursor_.reset(); }
+  bool is_open() const { return cursor_ != nullptr; }
+  bool has_own_writes() const { return cursor_ != nullptr && cursor_->has_own_writes(); }
+
+  // All that follow require: open() was called.
+  void set_bounds(const Bounds &bounds) { cursor_->set_bounds(bounds.lower, bounds.upper); }
+  // To the first key that is not less than `key`, or backwards to the last that is not greater.
+  void seek(const std::string &key, bool forward) {
+    forward ? cursor_->Seek(key) : cursor_->SeekForPrev(key);
+  }
+  // As seek(), but backwards to the last key that is less. Empty, backwards: to the last of all.
+  void seek_start(const std::string &key, bool forward);
+  void step(bool forward) { forward ? cursor_->Next() : cursor_->Prev(); }
+  bool valid() const { return cursor_->Valid(); }
+  std::string_view key() const { return cursor_->key().ToStringView(); }
+  std::string_view value() const { return cursor_->value().ToStringView(); }
+  Status status() const { return lsm::from_rocksdb(cursor_->status()); }
+  txn::Cursor *get() { return cursor_.get(); }
+
+  // Locking reads. Has no other transaction that wrote here ended since it was opened?
+  bool has_seen_all_commits() const {
+    return table_.transaction()->commits_seen(table_.family()) == commits_;
+  }
+  // Is what it shows the newest of everything, own writes included?
+  bool is_newest() const {
+    return table_.transaction()->write_count() == writes_ && table_.newest_sequence() == sequence_;
+  }
+
+ private:
+  static constexpr uint64_t kForEstimates = UINT64_MAX;
+
+  bool is_current() const;
+  std::unique_ptr<txn::Cursor> make(txn::ReadAt at, bool whole_table) const;
+
+  const OpenTable &table_;
+  std::unique_ptr<txn::Cursor> cursor_;
+  uint64_t writes_ = 0;    // own writes when it was opened; kForEstimates: no row is read with it
+  uint64_t sequence_ = 0;  // newest committed write when it was opened (locking reads)
+  uint64_t commits_ = 0;   // Transaction::commits_seen() before it was opened
+};
+
+}  // namespace atoll::table

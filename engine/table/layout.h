@@ -1,0 +1,111 @@
+// How one table's rows and keys are encoded: its catalog definition, made ready for the codec. Immutable;
+// shared by all that have the table open. handler/layout.h makes one from a TABLE_SHARE.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "codec/key_codec.h"
+#include "codec/row_codec.h"
+#include "lsm/database.h"
+
+namespace atoll::table {
+
+// One index, in the server's numbering (the hidden primary key stands apart).
+struct IndexLayout {
+  std::string name;
+  uint16_t ordinal = 0;
+  bool unique = false;
+  // UNIQUE of unlimited length: the index has a hash of the columns, and the server itself looks for rows of
+  // the same hash before it writes one.
+  bool is_long_hash = false;
+  size_t user_parts = 0;
+  std::shared_ptr<const codec::KeyCodec> codec;
+  std::vector<codec::KeyPart> parts;  // the user's parts, as given to the codec
+  std::vector<unsigned>
+      cut_fields;              // fields of which entries hold a prefix only, so that no entry gives them
+  std::string start;           // prefix | ordinal: every key of the index begins so
+  std::string end;             // the first key after the index
+  uint64_t readable_from = 0;  // as IndexDef::readable_from
+};
+
+class Layout {
+ public:
+  // What the server knows of the table and the catalog does not.
+  struct Columns {
+    std::shared_ptr<const codec::RowCodec> row;
+    std::vector<int> stored;           // see stored_column()
+    std::vector<IndexLayout> indexes;  // in the server's numbering; `start` and `end` are set here
+    int primary = -1;                  // number of the primary key among them; -1: the hidden one
+  };
+  // Requires: `columns` and the definition agree.
+  Layout(catalog::TablePtr def, lsm::Family *family, Columns columns);
+
+  const catalog::TableDef &def() const { return *def_; }
+  const catalog::TablePtr &def_ptr() const { return def_; }
+  lsm::Family *family() const { return family_; }
+  const codec::RowCodec &row() const { return *row_; }
+
+  // Index of the stored column of field `field_index`, -1 for a virtual column.
+  int stored_column(size_t field_index) const { return stored_[field_index]; }
+
+  bool hidden_primary() const { return primary_ < 0; }
+  int primary() const { return primary_; }
+  bool is_primary(size_t index) const { return static_cast<int>(index) == primary_; }
+  size_t index_count() const { return indexes_.size(); }
+  const IndexLayout &index(size_t number) const { return indexes_[number]; }
+  const IndexLayout &primary_index() const { return primary_ < 0 ? hidden_ : indexes_[primary_]; }
+
+  // The full primary key of `record`; `hidden_id` is used when the table has no primary key.
+  void primary_key(const uint8_t *record, uint64_t hidden_id, std::string *out) const;
+  // The full key and the value of an entry of secondary index `number`; `primary_key` is the row's.
+  void secondary_entry(size_t number, const uint8_t *record, std::string_view primary_key, std::string *key,
+                       std::string *value, bool *has_null) const;
+  // The primary key a secondary entry points to. Errors: kCorruption.
+  Status primary_of_entry(size_t number, std::string_view entry_key, std::string *out) const;
+  // The part of a secondary key that is unique in a unique index.
+  Status user_part_length(size_t number, std::string_view entry_key, size_t *length) const;
+
+  // True when one of the user's parts of a secondary key is NULL.
+  bool entry_has_null(size_t number, std::string_view entry_key) const;
+
+  // Bytes of a unique index's key that must be unique; 0 when a NULL exempts it.
+  size_t unique_length(size_t number, std::string_view entry_key) const;
+
+  // The same table in another family or under another prefix.
+  std::shared_ptr<const Layout> moved(catalog::TablePtr def, lsm::Family *family) const;
+  // The key that this layout has for what stands under `key` in the same table elsewhere.
+  std::string moved_key(std::string_view key) const;
+
+  // Where the table was until it moved by itself: for snapshots that are older than the move. nullptr: it did
+  // not move since the server started, or nothing is left there.
+  const std::shared_ptr<const Layout> &former() const { return former_; }
+
+  // Column layout as the catalog keeps it, for CREATE and instant ALTER.
+  static std::vector<codec::PastColumn> past_columns(const codec::RowCodec &row);
+
+ private:
+  void build_hidden_primary();
+  void set_starts(uint32_t prefix);
+  void build_former();
+
+  catalog::TablePtr def_;
+  lsm::Family *family_ = nullptr;
+  std::shared_ptr<const Layout> former_;
+  std::shared_ptr<const codec::RowCodec> row_;
+  std::vector<int> stored_;
+  std::vector<IndexLayout> indexes_;
+  int primary_ = -1;
+  IndexLayout hidden_;
+};
+
+// Big-endian 8 bytes: the hidden primary key.
+void append_hidden_id(uint64_t id, std::string *out);
+uint64_t hidden_id_of(std::string_view eight_bytes);
+
+inline constexpr size_t kHiddenIdLength = 8;
+
+}  // namespace atoll::table

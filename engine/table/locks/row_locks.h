@@ -1,0 +1,57 @@
+// The row locks of a statement that reads a table: taken row by row, given back where a row was not wanted.
+//
+// READ COMMITTED, UPDATE: a scan does not wait for a row that another transaction has locked. It returns the
+// row as last committed (a semi-consistent read), and only if that matches the server asks for it again; then
+// it is waited for.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "table/open_table.h"
+
+namespace atoll::table {
+
+class RowLocks {
+ public:
+  explicit RowLocks(const OpenTable &table) : table_(table) {}
+
+  // Locks what need not exist. *waited (may be nullptr): whether somebody else had it. TEMPORARY tables have
+  // no locks. Errors: those of LockTable::lock().
+  Status lock(std::string_view key, RowLock mode, bool *waited) {
+    return lock(key, mode, table_.lock_wait(), waited);
+  }
+  // Locks a row that a scan has come to, unless it is read semi-consistently: see returned_unlocked().
+  Status lock_or_peek(std::string_view key, bool *waited);
+  // Gives back the lock of the row read last, unless an earlier statement took it or the isolation level
+  // keeps all. `primary_key`: of that row.
+  void give_back(std::string_view primary_key);
+  // Gives back the lock of a key that has no row, whatever the isolation level.
+  void release(std::string_view key);
+  // The lock of the row that is read now was not taken yet.
+  void forget_newest() { newest_is_new_ = false; }
+
+  // ---- semi-consistent reads ----
+  void allow_semi_consistent(bool allowed);
+  // A row that the server has not asked for again by the next search is not wanted: backwards it drops what
+  // is outside of a range without a word. `for_one_row`: of a unique key. The server would not ask again for
+  // that, and pass it by: it is locked at once.
+  void begin_search(bool for_one_row);
+  // The row returned last was not locked.
+  bool returned_unlocked() const { return semi_consistent_ == SemiConsistent::kReturned; }
+  // The server asks for that row again, now under its lock.
+  void ask_again() { semi_consistent_ = SemiConsistent::kAgain; }
+  // The row is locked after all.
+  void lock_returned() { semi_consistent_ = SemiConsistent::kAllowed; }
+
+ private:
+  enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
+
+  Status lock(std::string_view key, RowLock mode, const txn::LockWait &wait, bool *waited);
+
+  const OpenTable &table_;
+  SemiConsistent semi_consistent_ = SemiConsistent::kOff;
+  bool newest_is_new_ = false;  // the last lock() took a lock that its transaction did not have
+};
+
+}  // namespace atoll::table

@@ -1,0 +1,91 @@
+// A table that a statement has open, as the parts that read and write its rows see it: how rows are laid out,
+// where they are, and how the running statement wants to read them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "lsm/database.h"
+#include "table/layout.h"
+#include "txn/transaction.h"
+
+namespace atoll::table {
+
+enum class RowLock : uint8_t { kNone, kShared, kExclusive };
+
+// What this folder needs of the statement that runs and of its session. The handler implements it over the
+// server's THD. Threads: the statement's own.
+class Statement {
+ public:
+  virtual ~Statement() = default;
+  // The transaction of the session; begun when there is none. It may be another one after a commit.
+  virtual txn::Transaction *transaction() = 0;
+  // REPEATABLE READ and above: all statements of the transaction read at one snapshot, and locking reads keep
+  // others from inserting into what they have read.
+  virtual bool keeps_snapshot() const = 0;
+  virtual uint64_t lock_wait_ms() const = 0;
+  // A row that another transaction has changed since the snapshot may not be changed.
+  virtual bool refuses_changed_rows() const = 0;
+  virtual bool is_killed() const = 0;
+};
+
+// How the statement reads the table. Set before its first read.
+struct ReadMode {
+  RowLock lock = RowLock::kNone;  // kNone: a plain read at the snapshot; otherwise the newest rows
+  bool skip_locked = false;       // rows that others have locked are passed over
+  bool may_change = false;        // the statement may change rows: whole rows are unpacked, from a copy
+};
+
+class OpenTable {
+ public:
+  // Both live longer. `layout` may be exchanged between two statements.
+  OpenTable(const std::shared_ptr<const Layout> &layout, Statement *statement)
+      : layout_(layout), statement_(*statement) {}
+  OpenTable(const OpenTable &) = delete;
+  OpenTable &operator=(const OpenTable &) = delete;
+
+  // Before the first statement. `is_sequence`: its row is read as it is now, whatever the snapshot, and is
+  // never locked.
+  void connect(lsm::Database *database, txn::LockTable *locks, bool is_sequence) {
+    database_ = database;
+    locks_ = locks;
+    is_sequence_ = is_sequence;
+  }
+
+  const Layout &layout() const { return *layout_; }
+  lsm::Family *family() const { return layout_->family(); }
+  bool is_temporary() const { return family()->side() == lsm::Side::kTemp; }
+  bool is_sequence() const { return is_sequence_; }
+  txn::Transaction *transaction() const { return statement_.transaction(); }
+  txn::LockTable *locks() const { return locks_; }
+  Statement &statement() const { return statement_; }
+
+  const ReadMode &mode() const { return mode_; }
+  ReadMode *mutable_mode() { return &mode_; }
+  bool locking() const { return mode_.lock != RowLock::kNone; }
+  // Locking reads keep others from inserting into what they have read.
+  bool protects_ranges() const { return locking() && !is_temporary() && statement_.keeps_snapshot(); }
+  txn::ReadAt read_at() const {
+    return locking() || is_sequence_ ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot;
+  }
+  txn::LockWait lock_wait() const { return {mode_.skip_locked ? 0 : statement_.lock_wait_ms()}; }
+  // The newest committed write of the database.
+  uint64_t newest_sequence() const { return database_->db(family()->side())->GetLatestSequenceNumber(); }
+  // Whether what is complete from sequence number `readable_from` on is too new for the transaction's
+  // snapshot.
+  bool is_newer_than_snapshot(uint64_t readable_from) const {
+    if (readable_from == 0) return false;
+    const rocksdb::Snapshot *snapshot = transaction()->snapshot(family()->side());
+    return snapshot != nullptr && snapshot->GetSequenceNumber() < readable_from;
+  }
+
+ private:
+  const std::shared_ptr<const Layout> &layout_;
+  Statement &statement_;
+  lsm::Database *database_ = nullptr;
+  txn::LockTable *locks_ = nullptr;
+  bool is_sequence_ = false;
+  ReadMode mode_;
+};
+
+}  // namespace atoll::table

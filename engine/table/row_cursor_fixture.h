@@ -1,0 +1,284 @@
+// Tests only: a small table without a server, sessions that read and write it, and what they must see.
+//
+//   t (id PRIMARY KEY, a NULL, KEY a (a), u NULL, UNIQUE u (u))
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codec/test_tables.h"
+#include "table/row_cursor.h"
+#include "txn/test_database.h"
+
+namespace atoll::table {
+
+struct Row {
+  uint32_t id = 0;
+  std::optional<uint32_t> a, u;
+  bool operator==(const Row &) const = default;
+};
+
+inline void PrintTo(const Row &row, std::ostream *out) {
+  const auto shown = [](std::optional<uint32_t> value) { return value ? std::to_string(*value) : "NULL"; };
+  *out << "(" << row.id << ", " << shown(row.a) << ", " << shown(row.u) << ")";
+}
+
+using Rows = std::map<uint32_t, Row>;        // by id
+using Entries = std::map<std::string, Row>;  // of one index, by key
+constexpr size_t kPrimary = 0, kSecondary = 1, kUnique = 2, kIndexes = 3;
+
+class TestTable {
+ public:
+  TestTable() {
+    id_ = table_.add(codec::testing::fixed(4), false);
+    a_ = table_.add(codec::testing::fixed(4), true);
+    u_ = table_.add(codec::testing::fixed(4), true);
+  }
+
+  std::shared_ptr<const Layout> layout(lsm::Family *family) const {
+    Layout::Columns columns;
+    columns.row = std::make_shared<codec::RowCodec>(1, table_.columns());
+    columns.stored = {0, 1, 2};
+    columns.primary = kPrimary;
+    columns.indexes = {index("PRIMARY", 1, id_, true), index("a", 2, a_, false), index("u", 3, u_, true)};
+    auto def = std::make_shared<catalog::TableDef>();
+    def->prefix = 7;
+    return std::make_shared<const Layout>(std::move(def), family, std::move(columns));
+  }
+
+  codec::testing::Record record(const Row &row) const {
+    codec::testing::Record record(table_);
+    set(id_, row.id, &record);
+    set(a_, row.a, &record);
+    set(u_, row.u, &record);
+    return record;
+  }
+  Row row(const uint8_t *record) const { return {*get(id_, record), get(a_, record), get(u_, record)}; }
+  // Of the columns that entries of `index` have; the others are not looked at.
+  Row entry_row(const uint8_t *record, size_t index) const {
+    Row row{.id = *get(id_, record)};
+    if (index == kSecondary) row.a = get(a_, record);
+    if (index == kUnique) row.u = get(u_, record);
+    return row;
+  }
+  size_t record_length() const { return table_.record_length(); }
+
+  // The first `parts` (1: the user's; 2: with the primary key) of the key that a row has in an index.
+  std::string key(const Layout &layout, size_t number, const Row &row, size_t parts) const {
+    std::string key = layout.index(number).start;
+    const codec::testing::Record record = this->record(row);
+    layout.index(number).codec->append_parts(record.data(), number == kPrimary ? 1 : parts, &key, nullptr);
+    return key;
+  }
+  Entries entries(const Layout &layout, size_t number, const Rows &rows) const {
+    Entries entries;
+    for (const auto &[id, row] : rows) entries[key(layout, number, row, 2)] = row;
+    return entries;
+  }
+
+ private:
+  static codec::KeyPart part(const codec::Column &column) {
+    codec::KeyPart part{.kind = codec::KeyKind::kUnsigned, .source = column};
+    part.never_null = column.null_offset < 0;
+    return part;
+  }
+  IndexLayout index(const char *name, uint16_t ordinal, const codec::Column &column, bool unique) const {
+    IndexLayout index;
+    index.name = name;
+    index.ordinal = ordinal;
+    index.unique = unique;
+    index.user_parts = 1;
+    index.parts = {part(column)};
+    std::vector<codec::KeyPart> parts = index.parts;
+    if (column.id != id_.id) parts.push_back(part(id_));
+    index.codec = std::make_shared<const codec::KeyCodec>(ordinal, std::move(parts), 1);
+    return index;
+  }
+  static void set(const codec::Column &column, std::optional<uint32_t> value,
+                  codec::testing::Record *record) {
+    std::string bytes(4, '\0');
+    if (!value) return record->set_null_value(column);
+    store_le_bytes(reinterpret_cast<uint8_t *>(bytes.data()), *value, 4);
+    record->set(column, bytes);
+  }
+  static std::optional<uint32_t> get(const codec::Column &column, const uint8_t *record) {
+    if (codec::is_null(column, record)) return std::nullopt;
+    return static_cast<uint32_t>(load_le_bytes(record + column.record_offset, 4));
+  }
+
+  codec::testing::Table table_;
+  codec::Column id_, a_, u_;
+};
+
+// A session: its transaction, and the cursor of its statements.
+class Session final : public Statement, public RowView {
+ public:
+  Session(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager,
+          lsm::Database *database, bool keeps_snapshot)
+      : cursor(layout, this, this),
+        layout_(*layout),
+        test_table_(table),
+        manager_(manager),
+        keeps_snapshot_(keeps_snapshot),
+        transaction_(manager->begin(nullptr)),
+        record_(table.record_length()) {
+    cursor.table().connect(database, manager->locks(), false);
+    cursor.wanted().all = true;
+  }
+
+  RowCursor cursor;
+  std::optional<uint32_t> condition;  // pushed: id >= it
+  bool has_even_condition = false;    // pushed for entries of `a`: even values only
+  bool is_statement_killed = false;
+
+  txn::Transaction *transaction() override { return transaction_.get(); }
+  txn::Transaction *transaction() const { return transaction_.get(); }
+  bool keeps_snapshot() const override { return keeps_snapshot_; }
+  uint64_t lock_wait_ms() const override { return 0; }  // there is one thread
+  bool refuses_changed_rows() const override { return false; }
+  bool is_killed() const override { return is_statement_killed; }
+  uint8_t *record() override { return record_.data(); }
+  bool has_entry_condition() const override { return has_even_condition; }
+  Verdict check_entry() override {
+    return is_even(test_table_.entry_row(record(), kSecondary)) ? Verdict::kPasses : Verdict::kRefused;
+  }
+  bool has_row_filter() const override { return false; }
+  Verdict check_row_filter() override { return Verdict::kPasses; }
+  const codec::Predicate *predicate() override {
+    codec::Operand least{.as = codec::CompareAs::kUnsignedInteger, .unsigned_value = *condition};
+    predicate_ = codec::Predicate::compare(0, codec::CompareOp::kGreaterEqual, std::move(least));
+    return predicate_.get();
+  }
+  void note_refused_row() override { refused++; }
+  void complete(uint8_t *) override {}
+  bool compute_virtual_columns(size_t, uint8_t *) override { return true; }
+  Status join_row(const std::string &, std::string_view, txn::ReadAt, std::string *) override {
+    return Status(Code::kBug, "no row is that large");
+  }
+
+  static bool is_even(const Row &row) { return row.a.has_value() && *row.a % 2 == 0; }
+  bool passes(const Row &row) const { return !condition || row.id >= *condition; }
+
+  // ---- what it must see ----
+  // Taken when the transaction takes its snapshot.
+  void note_snapshot(const Rows &committed) {
+    if (!snapshot_) snapshot_ = committed;
+  }
+  void end_statement() {
+    cursor.end_statement();
+    *cursor.table().mutable_mode() = {};
+    if (keeps_snapshot_) return;
+    transaction_->release_snapshot();
+    snapshot_.reset();
+  }
+  const std::optional<Rows> &snapshot() const { return snapshot_; }
+  Rows visible(const Rows &below) const {
+    Rows rows = below;
+    for (const auto &[id, row] : own_) row ? (void)(rows[id] = *row) : (void)rows.erase(id);
+    return rows;
+  }
+  bool has_writes() const { return !own_.empty(); }
+
+  // ---- writing: what the row writer does, without its checks ----
+  // nullopt: removes it. `now`: the row as it is. kLockTimeout: somebody has locked it, or a range around it.
+  Status write(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
+    const size_t savepoint = transaction_->set_savepoint();
+    const Status status = write_entries(id, now, row);
+    if (status.ok()) {
+      own_[id] = row;
+      transaction_->release_savepoint(savepoint);
+    } else {
+      cursor.close();
+      EXPECT_TRUE(transaction_->rollback_to_savepoint(savepoint).ok());
+      transaction_->release_savepoint(savepoint);
+    }
+    return status;
+  }
+  // As ROLLBACK TO a savepoint set before the last writes.
+  size_t set_savepoint() {
+    saved_ = own_;
+    return transaction_->set_savepoint();
+  }
+  void rollback_to(size_t savepoint) {
+    cursor.close();
+    EXPECT_TRUE(transaction_->rollback_to_savepoint(savepoint).ok());
+    own_ = saved_;
+  }
+  void commit(Rows *committed) {
+    *committed = visible(*committed);
+    cursor.close();
+    EXPECT_TRUE(transaction_->commit(false).ok());
+    forget();
+  }
+  void rollback() {
+    cursor.close();
+    transaction_->rollback();
+    forget();
+  }
+  bool has_locked(uint32_t id, txn::LockMode at_least = txn::LockMode::kShared) const {
+    const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);
+    return manager_->locks()->holds(transaction_->lock_owner(), {layout_.family()->id(), key}, at_least);
+  }
+  std::set<uint32_t> locked_rows(uint32_t ids) const {
+    std::set<uint32_t> rows;
+    for (uint32_t id = 0; id < ids; id++)
+      if (has_locked(id)) rows.insert(id);
+    return rows;
+  }
+
+  uint64_t refused = 0;
+
+ private:
+  void forget() {
+    own_.clear();
+    snapshot_.reset();
+  }
+  Status write_entries(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
+    lsm::Family *family = layout_.family();
+    const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);
+    ATOLL_RETURN_IF_ERROR(cursor.locks().lock(key, RowLock::kExclusive, nullptr));
+    if (row && row->u)
+      ATOLL_RETURN_IF_ERROR(
+          cursor.locks().lock(test_table_.key(layout_, kUnique, *row, 1), RowLock::kExclusive, nullptr));
+    // The entries that the snapshot shows are removed with those of the row as it is.
+    std::vector<Row> before;
+    if (snapshot_ && snapshot_->contains(id)) before.push_back(snapshot_->at(id));
+    if (now) before.push_back(*now);
+    for (const Row &old : before)
+      for (const size_t number : {kSecondary, kUnique})
+        ATOLL_RETURN_IF_ERROR(transaction_->remove(family, test_table_.key(layout_, number, old, 2)));
+    if (!row) return transaction_->remove(family, key);
+    const codec::testing::Record record = test_table_.record(*row);
+    std::string packed, value;
+    layout_.row().pack(record.data(), &packed);
+    ATOLL_RETURN_IF_ERROR(now ? transaction_->put(family, key, packed)
+                              : transaction_->insert(family, key, packed, {0}));
+    for (const size_t number : {kSecondary, kUnique}) {
+      std::string entry;
+      bool has_null = false;
+      layout_.secondary_entry(number, record.data(), key, &entry, &value, &has_null);
+      ATOLL_RETURN_IF_ERROR(transaction_->insert(family, entry, value, {0}));
+    }
+    return Status::Ok();
+  }
+
+  const Layout &layout_;
+  const TestTable &test_table_;
+  txn::Manager *const manager_;
+  const bool keeps_snapshot_;
+  std::unique_ptr<txn::Transaction> transaction_;
+  std::unique_ptr<codec::Predicate> predicate_;
+  std::vector<uint8_t> record_;
+  std::optional<Rows> snapshot_;
+  std::map<uint32_t, std::optional<Row>> own_, saved_;
+};
+
+}  // namespace atoll::table

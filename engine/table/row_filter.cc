@@ -1,0 +1,56 @@
+// See row_filter.h.
+#include "table/row_filter.h"
+
+#include "base/mutant.h"
+#include "base/work.h"
+#include "codec/large_row.h"
+
+namespace atoll::table {
+namespace {
+
+constexpr uint32_t kUnaskedRows = 8;
+constexpr uint32_t kPassesMax = 8;
+constexpr uint32_t kAskedEvery = 16;
+
+}  // namespace
+
+void RowFilter::set_condition(bool is_pushed) {
+  is_pushed_ = is_pushed;
+  unasked_ = passed_in_row_ = 0;
+}
+
+const codec::Predicate *RowFilter::predicate() {
+  const codec::Predicate *predicate = is_pushed_ ? view_.predicate() : nullptr;
+  if (predicate == nullptr) is_pushed_ = false;
+  return predicate;
+}
+
+// A row that does not match is neither locked nor waited for. The row of a whole primary key is locked before
+// it is read, so there a condition saves no lock.
+bool RowFilter::is_due(bool is_point_read) {
+  if (table_.locking() && !is_point_read) return true;
+  if (unasked_ < kUnaskedRows || is_mutant(Mutant::scan_predicate)) {
+    unasked_++;
+    return false;
+  }
+  return passed_in_row_ < kPassesMax || ++passed_in_row_ % kAskedEvery == 0;
+}
+
+Status RowFilter::evaluate(const std::string &primary_key, std::string_view packed, bool *passes) {
+  count_work(WorkKind::kConditions);
+  codec::Truth truth = codec::Truth::kFalse;
+  std::string whole;
+  *passes = false;
+  Status status;
+  if (codec::is_large_row(packed)) {
+    status = view_.join_row(primary_key, packed, table_.read_at(), &whole);
+    packed = whole;
+  }
+  if (status.ok()) status = view_.predicate()->evaluate(table_.layout().row(), packed, &truth);
+  *passes = status.ok() && truth == codec::Truth::kTrue;
+  passed_in_row_ = *passes ? passed_in_row_ + 1 : 0;
+  if (!*passes) view_.note_refused_row();
+  return status;
+}
+
+}  // namespace atoll::table

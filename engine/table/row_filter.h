@@ -1,0 +1,51 @@
+// Which rows conditions in the engine may refuse, and whether it pays to ask them.
+//
+// The server checks the condition on every row it gets: a predicate pays only by those it refuses. A
+// statement that reads a few rows does without; after so many that passed in a row it is asked for one of
+// sixteen. A scan with locks asks it for every row: a row that does not match is neither locked nor waited
+// for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "table/open_table.h"
+#include "table/row_view.h"
+
+namespace atoll::table {
+
+class RowFilter {
+ public:
+  // What may refuse a row of the running scan.
+  enum class Asked : uint8_t { kNothing, kEntryConditions, kAll };
+
+  RowFilter(const OpenTable &table, RowView *view) : table_(table), view_(*view) {}
+
+  // The server has pushed a condition, or taken it back.
+  void set_condition(bool is_pushed);
+  // nullptr: no condition, or none that is understood.
+  const codec::Predicate *predicate();
+
+  void ask(Asked asked) { asked_ = asked; }
+  bool asks_entry_conditions() const { return asked_ != Asked::kNothing; }
+  // Whether evaluate() is to be called for the next row; `is_point_read`: it is that of a whole primary key.
+  bool may_refuse(bool is_point_read = false) {
+    return is_pushed_ && asked_ == Asked::kAll && is_due(is_point_read) && predicate() != nullptr;
+  }
+  // Does the row under `primary_key`, stored as `packed`, pass? Requires: may_refuse().
+  // Errors: kCorruption, kUnavailable.
+  Status evaluate(const std::string &primary_key, std::string_view packed, bool *passes);
+
+ private:
+  bool is_due(bool is_point_read);
+
+  const OpenTable &table_;
+  RowView &view_;
+  Asked asked_ = Asked::kAll;
+  bool is_pushed_ = false;
+  uint32_t unasked_ = 0;        // rows so far
+  uint32_t passed_in_row_ = 0;  // rows since it refused one
+};
+
+}  // namespace atoll::table

@@ -1,0 +1,118 @@
+// Deadlocks: the search for cycles of waiters, run by each request that starts to wait (LOCK-2).
+//
+// Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the
+// last of them to start waiting searches when all others are queued, because starts are serialised by the
+// graph mutex. Why it finds no false ones: see LOCKTAB-1 in lock_table_impl.h; every edge seen was there when
+// the search began, and a waiting owner releases nothing. A range granted later, or row locks exchanged for
+// row ranges, can give a waiter one more owner to wait for, but that one is running; when it starts to wait,
+// it searches.
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "txn/locks/lock_table_impl.h"
+
+namespace atoll::txn {
+
+// Pushes the waiters that `request` waits for. The stack ends with the front of the queue, so that it is
+// expanded first: those behind stop at it, which makes the search linear in the length of the queue.
+void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
+  std::lock_guard<std::mutex> guard(mutex_of(*request));
+  if (request->state != RequestState::kWaiting) return;
+  const auto push = [&](Request *target) {
+    if (target == nullptr || target->visited_epoch == epoch) return;
+    target->visited_epoch = epoch;
+    target->reached_from = request;
+    stack->push_back(target);
+  };
+  request->expanded_epoch = epoch;
+  if (request->slot != nullptr) {
+    each_blocker(*request, [&](LockOwner::State *holder) { push(holder->waiting); });
+    return;
+  }
+  for (Grant *g = &request->lock->first; g != nullptr; g = g->next) {
+    if (g->owner != nullptr && g->owner != request->owner && !compatible(g->mode, request->mode)) {
+      push(g->owner->waiting);
+    }
+  }
+  for (Request *r = request->prev; r != nullptr; r = r->prev) {
+    if (!compatible(r->mode, request->mode)) push(r);
+    // All that stands further in front has been pushed by `r` already.
+    const bool covers = r->mode == LockMode::kExclusive || request->mode == LockMode::kShared;
+    if (r->expanded_epoch == epoch && covers) return;
+  }
+}
+
+// Returns the request that waits for start's owner, with reached_from leading back to `start`; nullptr:
+// no cycle.
+Request *LockTable::Impl::find_cycle(Request *start) {
+  ++epoch;
+  std::vector<Request *> stack{start};
+  // `start` is not marked as visited: reaching it again is what is looked for.
+  while (!stack.empty()) {
+    Request *request = stack.back();
+    stack.pop_back();
+    expand(request, &stack);
+    if (start->visited_epoch == epoch) return start->reached_from;
+  }
+  return nullptr;
+}
+
+// Both wait, and cannot stop to without the graph mutex: their users are there.
+bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const {
+  void *user = owner.user.load(), *other = than.user.load();
+  if (victim_preference && user != nullptr && other != nullptr)
+    if (const int preference = victim_preference(user, other); preference != 0) return preference < 0;
+  return held_in_all(owner) < held_in_all(than);
+}
+
+// Ends a wait with kDeadlock. Returns false if that wait has ended by itself.
+bool LockTable::Impl::fail_victim(Request *victim) {
+  std::lock_guard<std::mutex> guard(mutex_of(*victim));
+  if (victim->state != RequestState::kWaiting) return false;
+  dequeue(victim);
+  victim->state = RequestState::kDeadlock;
+  if (victim->lock != nullptr) grant_waiters(victim->lock);
+  wake(victim->owner);
+  return true;
+}
+
+bool LockTable::Impl::break_cycles(Request *request) {
+  while (Request *last = find_cycle(request)) {
+    Request *victim = request;
+    for (Request *r = last; r != request; r = r->reached_from)
+      if (is_better_victim(*r->owner, *victim->owner)) victim = r;
+    Deadlock deadlock = describe_cycle(request, last, victim);
+    if (!fail_victim(victim)) continue;
+    deadlocks.fetch_add(1, std::memory_order_relaxed);
+    last_deadlock = std::move(deadlock);
+    if (victim == request) return true;
+  }
+  return false;
+}
+
+Deadlock::Member LockTable::Impl::describe_member(const Request &request, const Request &blocker) const {
+  Deadlock::Member member;
+  member.wait = info_of(request, Clock::now());
+  member.wait.blocking_transaction_id = blocker.owner->transaction_id;
+  member.locks = held_in_all(*request.owner);
+  member.upgrade = request.upgrade;
+  void *user = request.owner->user.load();
+  if (describe_user && user != nullptr) member.user = describe_user(user);
+  return member;
+}
+
+Deadlock LockTable::Impl::describe_cycle(Request *start, Request *last, const Request *victim) const {
+  std::vector<const Request *> cycle;  // each waits for the one behind it; the last for the first
+  for (Request *r = last; r != start; r = r->reached_from) cycle.push_back(r);
+  cycle.push_back(start);
+  std::reverse(cycle.begin(), cycle.end());
+  Deadlock deadlock;
+  deadlock.victim_id = victim->owner->transaction_id;
+  deadlock.found_us = now_us();
+  for (size_t i = 0; i < cycle.size(); ++i)
+    deadlock.members.push_back(describe_member(*cycle[i], *cycle[(i + 1) % cycle.size()]));
+  return deadlock;
+}
+
+}  // namespace atoll::txn

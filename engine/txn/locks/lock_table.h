@@ -1,0 +1,192 @@
+// Row locks and range locks of all transactions, in memory. Locks stand above RocksDB, which is opened
+// without its own concurrency control (docs/isolation.md).
+//
+// A row lock is on one key, which need not exist. A range lock is on the keys between two bounds of one
+// index: while it is held no other transaction may insert there. Range locks do not conflict with each other
+// nor with row locks; rows that are in a range are locked one by one.
+//
+// An owner of very many row locks exchanges them for a few "row ranges" (set_row_locks_max): a row range
+// stands for a row lock on each key in it that nobody else has a row lock on. It may reach over keys that the
+// owner never locked; so it locks too much, never too little.
+//
+// Invariants
+//   LOCK-1  A lock is granted only if compatible with every lock held and, first come first served, with
+//           every request waiting before it (an upgrade by a holder goes first).
+//   LOCK-2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
+//           owner in the cycle has fewer locks, then that one is the victim; a victim preference goes before
+//           both.
+//   LOCK-3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
+//   LOCK-5  An owner's row ranges and row locks together allow others no lock that its row locks alone, kept
+//           one by one, would not have allowed.
+//   LOCK-4  What lock_insert() writes lies in no range that another owner has locked by then, and a range is
+//           granted only up to what others wrote before and have not committed.
+// Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (LOCK-4), row_range_test.cc
+//        (LOCK-5), lock_stress_test.cc (LOCK-1 to LOCK-3 and LOCK-5 against a model), range_test.cc (LOCK-4
+//        with threads).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "txn/locks/key_ranges.h"
+
+namespace atoll::txn {
+
+enum class LockMode : uint8_t { kShared, kExclusive };
+
+// What a lock is on.
+struct LockKey {
+  uint32_t family_id = 0;  // lsm::Family::id(); the key carries the table prefix
+  std::string_view key;    // full data key; copied when a lock is made
+};
+
+// All keys of an index begin with the same bytes, so many: table prefix and index number.
+inline constexpr size_t kIndexStartBytes = 6;
+
+// What to do when the lock is not free.
+struct LockWait {
+  uint64_t timeout_ms = 50000;  // 0: fail at once with kLockTimeout (NOWAIT, SKIP LOCKED)
+};
+
+class LockTable;
+
+// One per transaction; keeps what the transaction holds. Not thread-safe, except kill().
+class LockOwner {
+ public:
+  explicit LockOwner(uint64_t transaction_id, void *user = nullptr);
+  ~LockOwner();  // Requires: holds nothing.
+  uint64_t transaction_id() const;
+  void *user() const;  // the handler's THD*, opaque here
+  // Replaces the user pointer; returns when no BeforeWait callback can still see the old one.
+  void set_user(void *user);
+  size_t locks_held() const;  // row locks, exchanged ones included; any thread
+  // Exchanges everything, locks included. Requires: neither is waiting nor known to other threads by name.
+  void swap(LockOwner &other);
+
+  struct State;  // lock_table_impl.h
+
+ private:
+  friend class LockTable;
+  std::unique_ptr<State> state_;
+};
+
+enum class LockKind : uint8_t { kRow, kRange, kInsert };  // kInsert: waits for the holders of ranges
+
+struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
+  uint64_t transaction_id;
+  uint32_t family_id;
+  LockKind kind;
+  std::string key;
+  std::string key_end;  // of a range or a row range: the first key that is not in it
+  LockMode mode;        // of a row lock
+  bool waiting;
+  uint64_t waited_ms;
+  uint64_t blocking_transaction_id;  // 0 when granted
+
+  const char *mode_name() const;  // "shared", "exclusive", "range", "insert"
+};
+
+// What lock waits there are now.
+struct WaitingNow {
+  uint64_t count = 0;
+  uint64_t longest_ms = 0;  // 0 without any
+};
+
+// A cycle of waiting transactions that was broken, for SHOW ENGINE STATUS.
+struct Deadlock {
+  struct Member {
+    LockInfo wait;  // blocking_transaction_id: the next member's, the first one's for the last
+    uint64_t locks = 0;
+    bool upgrade = false;  // of a shared lock it holds
+    std::string user;      // what DescribeUser said
+  };
+  std::vector<Member> members;  // empty: none yet
+  uint64_t victim_id = 0;
+  uint64_t found_us = 0;  // since 1970
+};
+
+class LockTable {
+ public:
+  LockTable();
+  ~LockTable();
+
+  // Called, with no internal lock held, before `waiter` starts waiting for `holder`, once per holder: the
+  // handler tells parallel replication (thd_rpl_deadlock_check).
+  // THREADS: the waiter's.
+  using BeforeWait = std::function<void(LockOwner *waiter, void *holder_user)>;
+  void set_before_wait(BeforeWait callback);
+
+  // Describes the user of an owner in a cycle, which does not go on meanwhile: it waits, and all inner locks
+  // of waiting are held. So it may look at the user, may wait for no mutex that a caller of ours may hold,
+  // and may not call the lock table. Set before the first lock.
+  using DescribeUser = std::function<std::string(void *user)>;
+  void set_describe_user(DescribeUser callback);
+
+  // Asked which of two owners in a cycle should be the victim: below 0 the first, above 0 the other, 0
+  // either. THREADS: a waiter's, with internal locks held. Both owners wait meanwhile.
+  using VictimPreference = std::function<int(void *user, void *other_user)>;
+  void set_victim_preference(VictimPreference callback);
+
+  // Takes or upgrades a lock. *waited (may be nullptr) tells that others may have changed the row since
+  // the caller last looked.
+  // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
+  Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited);
+
+  // With more row locks than `count` an owner exchanges them for row ranges, at most `ranges_max` for each
+  // index and mode. Row locks that somebody waits for stay. 0: never. Any time.
+  void set_row_locks_max(size_t count, size_t ranges_max = KeyRanges::kRangesMax);
+
+  // Locks exclusively what a transaction found prepared at open has written. Two of those never wrote the
+  // same key, so row ranges are not looked at. Errors: kLockTimeout: somebody has a row lock on it.
+  Status lock_recovered(LockOwner *owner, const LockKey &key);
+
+  // True if `owner` has a row lock on `key` at least in `mode`; exchanged ones are not looked for.
+  bool holds(LockOwner *owner, const LockKey &key, LockMode mode) const;
+
+  // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when
+  // every lock() of it has been taken back; so a row that another part of the statement, or an earlier
+  // statement, locked too stays locked. No effect on locks taken before the last mark().
+  void unlock(LockOwner *owner, const LockKey &key);
+  // Makes all locks held now immune to unlock(). Returns how many there are.
+  size_t mark(LockOwner *owner) const;
+  // True when somebody, `owner` included, holds a range in the index of `key` (or in one that shares its
+  // slot). One atomic read, in one order with lock_range(): see Transaction::insert().
+  bool has_ranges(const LockKey &key) const;
+  // Lets `narrow` cut [*lower, *upper) to where nothing uncommitted is in the way, then takes the rest. Waits
+  // for nobody. Requires: both bounds in one index.
+  using Narrow = std::function<void(std::string *lower, std::string *upper)>;
+  void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
+                  const Narrow &narrow);
+  // Waits until no other owner's range has `key` in it, then calls `write` before any such range can be
+  // granted. `narrow` and `write` run under a mutex of the index: they may not call the lock table.
+  // Errors: those of lock(), and what `write` returns.
+  Status lock_insert(LockOwner *owner, const LockKey &key, const LockWait &wait,
+                     const std::function<Status()> &write);
+
+  // Releases everything, keeps nothing. Returns when no other thread looks at `owner` any more.
+  void unlock_all(LockOwner *owner);
+
+  // Makes the owner's current or next wait fail with kInterrupted. Any thread.
+  void kill(LockOwner *owner);
+  void clear_kill(LockOwner *owner);
+
+  std::vector<LockInfo> list() const;
+  uint64_t deadlocks() const;
+  uint64_t waits() const;
+  uint64_t wait_us() const;
+  WaitingNow waiting_now() const;
+  Deadlock last_deadlock() const;
+
+  struct Impl;  // lock_table_impl.h
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,134 @@
+// Waiting for a lock: of a row or, for an insert, of a range. One request waits on its thread's stack; who
+// releases a lock grants the request and wakes its owner.
+
+#include <algorithm>
+#include <thread>
+
+#include "txn/locks/lock_table_impl.h"
+
+namespace atoll::txn {
+
+namespace {
+
+constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps deadlines representable
+
+}  // namespace
+
+void wake(LockOwner::State *owner) {
+  // Notified under the mutex: the owner may be gone right after it is released.
+  std::lock_guard<std::mutex> guard(owner->wake_mutex);
+  owner->woken = true;
+  owner->wake.notify_one();
+}
+
+void await_no_pins(LockOwner::State *owner) {
+  while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+// Enters the queue and breaks the cycles that this closes. Returns true if `request` has to wait now.
+bool LockTable::Impl::start_wait(Request *request, Status *status) {
+  LockOwner::State *owner = request->owner;
+  std::lock_guard<std::mutex> graph(graph_mutex);
+  {
+    std::lock_guard<std::mutex> guard(owner->wake_mutex);
+    owner->woken = false;
+    if (owner->killed) {
+      *status = Status(Code::kInterrupted, "the wait for a lock was interrupted");
+      return false;
+    }
+  }
+  if (request->is_insert) {
+    std::lock_guard<std::mutex> guard(mutex_of(*request));
+    if (pass_or_enqueue(request)) return false;
+  } else if (grant_after_look(request, true)) {
+    return false;
+  }
+  owner->waiting = request;
+  waits.fetch_add(1, std::memory_order_relaxed);
+  if (!break_cycles(request)) {
+    waiting_since.insert(request->since);
+    return true;
+  }
+  owner->waiting = nullptr;
+  *status = Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
+  return false;
+}
+
+// Leaves the queue if still in it. Returns how the wait ended; kWaiting: not granted.
+RequestState LockTable::Impl::end_wait(Request *request) {
+  std::lock_guard<std::mutex> graph(graph_mutex);
+  request->owner->waiting = nullptr;
+  waiting_since.erase(waiting_since.find(request->since));
+  // Also waits for whoever is waking us to be done with our State.
+  std::lock_guard<std::mutex> guard(mutex_of(*request));
+  if (request->state == RequestState::kWaiting) {
+    dequeue(request);
+    if (Lock *lock = request->lock; lock != nullptr) {
+      grant_waiters(lock);
+      remove_if_unused(&shard_of(request->hash), lock);
+    }
+  }
+  return request->state;
+}
+
+RequestState LockTable::Impl::state_of(const Request &request) {
+  std::lock_guard<std::mutex> guard(mutex_of(request));
+  return request.state;
+}
+
+void LockTable::Impl::report_blockers(const Request &request, std::vector<uint64_t> *reported) {
+  if (!before_wait) return;
+  std::vector<LockOwner::State *> pinned;
+  {
+    std::lock_guard<std::mutex> guard(mutex_of(request));
+    if (request.state != RequestState::kWaiting) return;
+    each_blocker(request, [&](LockOwner::State *blocker) {
+      const uint64_t id = blocker->transaction_id;
+      if (std::find(reported->begin(), reported->end(), id) != reported->end()) return;
+      reported->push_back(id);
+      blocker->pins.fetch_add(1);
+      pinned.push_back(blocker);
+    });
+  }
+  for (LockOwner::State *blocker : pinned) {
+    if (void *user = blocker->user.load(); user != nullptr) before_wait(request.owner->self, user);
+    blocker->pins.fetch_sub(1);  // the owner may be gone from here on
+  }
+}
+
+Status LockTable::Impl::wait_for(Request *waiting, uint64_t timeout_ms) {
+  Request &request = *waiting;
+  LockOwner::State *owner = request.owner;
+  request.since = Clock::now();
+  const auto deadline = request.since + std::chrono::milliseconds(std::min(timeout_ms, kTimeoutMaxMs));
+  Status status;
+  if (!start_wait(&request, &status)) return status;
+
+  std::vector<uint64_t> reported;
+  bool killed = false;
+  bool timed_out = false;
+  do {
+    report_blockers(request, &reported);
+    std::unique_lock<std::mutex> guard(owner->wake_mutex);
+    timed_out = !owner->wake.wait_until(guard, deadline, [&] { return owner->woken || owner->killed; });
+    killed = owner->killed;
+    owner->woken = false;
+  } while (!timed_out && !killed && state_of(request) == RequestState::kWaiting);
+
+  const RequestState end = end_wait(&request);
+  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.since);
+  wait_us.fetch_add(static_cast<uint64_t>(waited.count()), std::memory_order_relaxed);
+  switch (end) {
+    case RequestState::kGranted:
+      if (request.lock != nullptr && !request.upgrade) add_held(owner, request.grant);
+      return Status::Ok();
+    case RequestState::kDeadlock:
+      return Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
+    case RequestState::kWaiting:
+      if (killed) return Status(Code::kInterrupted, "the wait for a lock was interrupted");
+      return Status(Code::kLockTimeout, "lock wait timeout exceeded");
+  }
+  return Status(Code::kBug, "unknown end of a lock wait");
+}
+
+}  // namespace atoll::txn

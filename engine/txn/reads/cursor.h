@@ -1,0 +1,173 @@
+// A cursor over the entries of one family between two bounds, with the transaction's own writes merged in.
+//
+// The bounds may be changed before each search: reads of many ranges need one iterator of RocksDB. RocksDB
+// looks at them for every entry, tombstones included, so that a read never costs what lies behind its range.
+//
+// What the optimizer's estimate has read may be remembered: reading a small range then costs no search, and
+// reading a larger one goes on where the estimate has stopped.
+#pragma once
+
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/mutant.h"
+#include "base/work.h"
+#include "txn/reads/entry_list.h"
+
+namespace atoll::txn {
+
+// What RocksDB's read options point to.
+struct CursorBounds {
+  std::string lower, upper;  // empty: none
+  rocksdb::Slice lower_slice, upper_slice;
+
+  void set(std::string_view new_lower, std::string_view new_upper) {
+    lower.assign(new_lower);
+    upper.assign(new_upper);
+    lower_slice = lower;
+    upper_slice = upper;
+  }
+};
+
+// Entries of a range that ends before `upper`, in order: all of them, or the first ones.
+struct RememberedRange {
+  std::string upper;
+  EntryList entries;
+  bool is_whole = false;
+};
+
+class Cursor final : public rocksdb::Iterator {
+ public:
+  static constexpr size_t kRememberedEntriesMax = 16;
+  static constexpr size_t kRememberedBytesMax = 16 << 10;  // of one range
+  static constexpr size_t kRememberedRangesMax = 256;
+
+  // `entries` is bounded by `bounds`, which it may point into.
+  Cursor(std::unique_ptr<CursorBounds> bounds, std::unique_ptr<rocksdb::Iterator> entries,
+         bool has_own_writes)
+      : bounds_(std::move(bounds)), entries_(std::move(entries)), has_own_writes_(has_own_writes) {
+    count_work(WorkKind::kCursorsOpened);
+  }
+
+  // Shows what is committed by now, as a new cursor of ReadAt::kLatest would; false: a new one is needed. A
+  // search must follow. Requires: no own writes.
+  bool refresh() {
+    ranges_.clear();
+    leave_range();
+    return !has_own_writes_ && entries_->Refresh().ok();
+  }
+
+  // Such a cursor must be gone before the transaction rolls back to a savepoint.
+  bool has_own_writes() const { return has_own_writes_; }
+
+  // Entries of [lower, upper) only, from the next search on; it must be the next call. Requires: the cursor
+  // was opened with both bounds, and the new ones lie within those.
+  void set_bounds(std::string_view lower, std::string_view upper) {
+    if (lower != bounds_->lower || upper != bounds_->upper) under_ = nullptr;
+    bounds_->set(lower, upper);
+    range_ = ranges_.empty() ? nullptr : find_remembered();
+  }
+
+  // Searches within exactly these bounds are answered from `range` from the next set_bounds() on. Where only
+  // the first entries are remembered, a read that comes to the last of them goes on in RocksDB: without a
+  // search if its iterator is still there. Requires: `range` is whole or not empty.
+  void remember(std::string lower, RememberedRange range) {
+    if (is_mutant(Mutant::remembered)) return;
+    if (ranges_.size() >= kRememberedRangesMax && !ranges_.contains(lower)) return;
+    const bool was_read_from_memory = range_ != nullptr;
+    leave_range();
+    const RememberedRange &kept = ranges_.insert_or_assign(std::move(lower), std::move(range)).first->second;
+    const bool is_under = !kept.is_whole && !was_read_from_memory && entries_->Valid() &&
+                          entries_->key() == rocksdb::Slice(last_key(kept));
+    if (is_under) under_ = &kept;
+  }
+
+  bool Valid() const override {
+    return range_ == nullptr ? entries_->Valid() : place_ < range_->entries.size();
+  }
+  rocksdb::Slice key() const override {
+    return range_ == nullptr ? entries_->key() : rocksdb::Slice(range_->entries.key(place_));
+  }
+  rocksdb::Slice value() const override {
+    return range_ == nullptr ? entries_->value() : rocksdb::Slice(range_->entries.value(place_));
+  }
+  rocksdb::Status status() const override {
+    return range_ == nullptr ? entries_->status() : rocksdb::Status::OK();
+  }
+  void SeekToFirst() override {
+    range_ == nullptr ? search([this] { entries_->SeekToFirst(); }) : stand(0);
+  }
+  void SeekToLast() override {
+    leave_start();
+    range_ == nullptr ? search([this] { entries_->SeekToLast(); }) : stand(range_->entries.size() - 1);
+  }
+  void Seek(const rocksdb::Slice &target) override {
+    if (range_ != nullptr && !range_->is_whole && target.compare(last_key(*range_)) > 0) leave_range();
+    if (range_ == nullptr) return search([&] { entries_->Seek(target); });
+    size_t place = 0;
+    while (place < range_->entries.size() && range_->entries.key(place) < target.ToStringView()) ++place;
+    stand(place);
+  }
+  void SeekForPrev(const rocksdb::Slice &target) override {
+    leave_start();
+    if (range_ == nullptr) return search([&] { entries_->SeekForPrev(target); });
+    for (stand(range_->entries.size() - 1); Valid() && key().compare(target) > 0;) stand(place_ - 1);
+  }
+  void Next() override {
+    count_work(WorkKind::kCursorSteps);
+    range_ == nullptr ? move([this] { entries_->Next(); }) : stand(place_ + 1);
+  }
+  void Prev() override {
+    count_work(WorkKind::kCursorSteps);
+    range_ == nullptr ? move([this] { entries_->Prev(); }) : stand(place_ - 1);
+  }
+
+ private:
+  template <typename Move>
+  void search(const Move &seek) {
+    count_work(WorkKind::kCursorSeeks);
+    move(seek);
+  }
+  // Of the iterator below.
+  template <typename Move>
+  void move(const Move &step) {
+    under_ = nullptr;
+    step();
+  }
+  // Before the first entry is behind the last one, too. On the last one of a start the iterator takes over.
+  void stand(size_t place) {
+    place_ = place;
+    if (range_->is_whole || place + 1 != range_->entries.size()) return;
+    if (under_ != range_) search([this] { entries_->Seek(last_key(*range_)); });
+    leave_range();
+  }
+  void leave_range() { range_ = under_ = nullptr; }
+  // Backwards a start is of no use.
+  void leave_start() {
+    if (range_ != nullptr && !range_->is_whole) leave_range();
+  }
+  static std::string_view last_key(const RememberedRange &range) {
+    return range.entries.key(range.entries.size() - 1);
+  }
+  const RememberedRange *find_remembered() const {
+    const auto found = ranges_.find(bounds_->lower);
+    return found != ranges_.end() && found->second.upper == bounds_->upper ? &found->second : nullptr;
+  }
+
+  const std::unique_ptr<CursorBounds> bounds_;  // lives longer than entries_
+  const std::unique_ptr<rocksdb::Iterator> entries_;
+  const bool has_own_writes_;
+  std::map<std::string, RememberedRange> ranges_;  // by their lower ends
+  const RememberedRange *range_ = nullptr;         // the one the bounds are of; nullptr: none
+  const RememberedRange *under_ = nullptr;         // the start on whose last entry `entries_` stands
+  size_t place_ = 0;                               // in range_
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,49 @@
+// A RocksDB iterator with a transaction's own writes merged in. Both sides are kept within the same
+// bounds, in both directions; own removals hide rows of the database.
+#pragma once
+
+#include <rocksdb/iterator.h>
+
+#include <memory>
+
+#include "txn/reads/cursor.h"
+#include "txn/reads/own_cursor.h"
+
+namespace atoll::txn {
+
+class MergedIterator final : public rocksdb::Iterator {
+ public:
+  // `base` is bounded by `bounds` already, which live longer and may change before a search.
+  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, const CursorBounds *bounds);
+
+  bool Valid() const override { return current_ != Current::kNone; }
+  void SeekToFirst() override;
+  void SeekToLast() override;
+  void Seek(const rocksdb::Slice &target) override;
+  void SeekForPrev(const rocksdb::Slice &target) override;
+  void Next() override;
+  void Prev() override;
+  rocksdb::Slice key() const override;
+  rocksdb::Slice value() const override;
+  rocksdb::Status status() const override;
+
+ private:
+  enum class Current : uint8_t { kNone, kBase, kOwn };
+
+  bool own_valid() const;  // and within the bounds
+  std::string_view base_key() const;
+  void step_base();
+  void step_own();
+  void settle();
+  void turn_forward();   // both sides behind the current key
+  void turn_backward();  // both sides in front of it
+
+  std::unique_ptr<rocksdb::Iterator> base_;
+  OwnCursor own_;
+  const CursorBounds *const bounds_;
+  Current current_ = Current::kNone;
+  bool equal_ = false;  // both sides stand on the current key
+  bool forward_ = true;
+};
+
+}  // namespace atoll::txn

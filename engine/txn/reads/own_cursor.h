@@ -1,0 +1,64 @@
+// Moves over all own writes of one family, those in memory and those on disk, as of its opening (WRITE-3).
+// Where they meet on a key, the newest is shown; removals are shown too.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "txn/writes/spill.h"
+#include "txn/transaction.h"
+#include "txn/writes/write_set.h"
+
+namespace atoll::txn {
+
+// After seek() and to_first() only next() may follow, after the other seeks only prev().
+class OwnCursor {
+ public:
+  // `writes` of `set`; both nullptr: nothing in memory. `runs` may be nullptr; those without a key in the
+  // bounds of the scan are left out.
+  OwnCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes, std::shared_ptr<const Runs> runs,
+            const lsm::Family *family, const ScanOptions &bounds);
+
+  bool valid() const { return current_ != kNone; }
+  std::string_view key() const { return key_of(current_); }
+  std::string_view value() const {
+    return current_ == kMemory ? memory_->write().value() : runs_[current_ - 1]->value();
+  }
+  bool removed() const {
+    return current_ == kMemory ? memory_->write().removed : runs_[current_ - 1]->removed();
+  }
+  // Errors of files: the cursor is not valid then.
+  Status status() const;
+
+  void seek(std::string_view key);         // the first >= key
+  void seek_last(std::string_view key);    // the last <= key
+  void seek_before(std::string_view key);  // the last < key
+  void to_first();
+  void to_last();
+  void next() { step(true); }
+  void prev() { step(false); }
+
+ private:
+  static constexpr size_t kMemory = 0;  // else: place in runs_ plus 1
+  static constexpr size_t kNone = SIZE_MAX;
+
+  size_t sources() const { return runs_.size() + 1; }
+  bool valid_at(size_t source) const;
+  std::string_view key_of(size_t source) const {
+    return source == kMemory ? memory_->key() : runs_[source - 1]->key();
+  }
+  void step(bool forward);
+  void step_source(size_t source, bool forward);
+  void settle(bool forward);
+  template <typename Move>
+  void move_all(const Move &move, bool forward);
+
+  std::optional<WriteCursor> memory_;
+  std::shared_ptr<const Runs> kept_;                       // the cursors' files
+  std::vector<std::unique_ptr<lsm::RunFileCursor>> runs_;  // the newest first
+  size_t current_ = kNone;
+};
+
+}  // namespace atoll::txn

@@ -1,0 +1,76 @@
+// See read_pool.h.
+
+#include "txn/reads/read_pool.h"
+
+#include <algorithm>
+
+#include "base/threads.h"
+#include "base/work.h"
+
+namespace atoll::txn {
+
+struct ReadPool::Job {
+  std::mutex mutex;
+  std::condition_variable all_done;
+  const std::function<void(size_t)> *piece = nullptr;  // valid while pieces are left
+  size_t next = 0;
+  size_t done = 0;
+  size_t count = 0;
+  Work helped;  // what its pieces have cost
+};
+
+ReadPool::~ReadPool() {
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  for (std::thread &thread : threads_) thread.join();
+}
+
+void ReadPool::help(Job *job) {
+  Work counted;
+  const WorkScope scope(&counted);
+  std::unique_lock<std::mutex> guard(job->mutex);
+  while (job->next < job->count) {
+    const size_t mine = job->next++;
+    guard.unlock();
+    (*job->piece)(mine);
+    guard.lock();
+    job->helped.add_all(counted);
+    counted.clear();
+    if (++job->done == job->count) job->all_done.notify_all();
+  }
+}
+
+void ReadPool::work() {
+  for (;;) {
+    std::shared_ptr<Job> job;
+    {
+      std::unique_lock<std::mutex> guard(mutex_);
+      wake_.wait(guard, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      job = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    help(job.get());
+  }
+}
+
+void ReadPool::run(size_t count, const std::function<void(size_t)> &piece) {
+  auto job = std::make_shared<Job>();
+  job->piece = &piece;
+  job->count = count;
+  {
+    std::lock_guard<std::mutex> guard(mutex_);
+    const size_t helpers = start_threads(&threads_, kThreads, [this](size_t) { work(); });
+    for (size_t i = 1; i < std::min(count, helpers + 1); ++i) queue_.push_back(job);
+    wake_.notify_all();
+  }
+  help(job.get());
+  std::unique_lock<std::mutex> guard(job->mutex);
+  job->all_done.wait(guard, [&] { return job->done == job->count; });
+  if (current_work() != nullptr) current_work()->add_all(job->helped);
+}
+
+}  // namespace atoll::txn

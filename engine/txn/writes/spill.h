@@ -1,0 +1,123 @@
+// What a transaction has written and memory does not hold: runs of sorted files in a directory of its own
+// (docs/internals/huge-transactions.md).
+//
+// Invariants
+//   WRITE-4  A run lies wholly before or wholly behind every savepoint.
+//   WRITE-5  The directory is named by a prepared transaction or removed: by the destructor, or at the next
+//            open.
+// Tests: spill_test.cc.
+//
+// One thread at a time, the transaction's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lsm/database.h"
+#include "lsm/load/run_file.h"
+#include "txn/writes/write_set.h"
+
+namespace atoll::txn {
+
+// Which keys and unique starts of keys a run may have: 10 bits each, one false answer in a hundred.
+class KeyFilter {
+ public:
+  static uint64_t hash(std::string_view key);
+  explicit KeyFilter(const std::vector<uint64_t> &hashes);
+  bool may_have(std::string_view key) const;
+
+ private:
+  std::vector<uint64_t> bits_;
+};
+
+// What was written between two savepoints, or a part of it. Immutable; its files go with it.
+class SpilledRun {
+ public:
+  struct Part {
+    lsm::Family *family = nullptr;
+    std::string path;
+    std::string first_key, last_key;
+    uint64_t bytes = 0;  // of keys and values
+    std::unique_ptr<KeyFilter> filter;
+    std::unique_ptr<lsm::RunFile> file;
+    std::unique_ptr<lsm::RunFileCursor> finder;
+  };
+  explicit SpilledRun(uint64_t first_sequence) : first_sequence_(first_sequence) {}
+  ~SpilledRun();
+  SpilledRun(const SpilledRun &) = delete;
+  SpilledRun &operator=(const SpilledRun &) = delete;
+
+  uint64_t first_sequence() const { return first_sequence_; }
+  const Part *part_of(const lsm::Family *family) const;
+  const std::vector<Part> &parts() const { return parts_; }
+  std::vector<Part> *parts_to_fill() { return &parts_; }
+  void keep_files() { files_stay_ = true; }
+
+ private:
+  const uint64_t first_sequence_;
+  std::vector<Part> parts_;
+  bool files_stay_ = false;
+};
+
+using Runs = std::vector<std::shared_ptr<SpilledRun>>;  // the oldest first
+
+class Spill {
+ public:
+  // The directory is made with the first run.
+  Spill(lsm::Database *database, std::string directory);
+  ~Spill();
+
+  // Writes all of `set` to disk, one run for each interval between its savepoints that has writes.
+  // Errors: kNoSpace, kUnavailable: nothing was added.
+  Status add(const WriteSet &set);
+  // Drops the runs written from this sequence on.
+  void drop_from(uint64_t sequence);
+
+  // The present runs; later changes do not show in them.
+  std::shared_ptr<const Runs> runs() const { return runs_; }
+  bool has_runs(lsm::Side side) const;
+  bool has_family(const lsm::Family *family) const;
+
+  // The newest version. *found false: none. `value` is copied.
+  Status find(const lsm::Family *family, std::string_view key, bool *found, bool *removed,
+              std::string *value) const;
+
+  // Before a commit: many files of a family become a few. Errors: kNoSpace, kUnavailable, kCorruption.
+  Status merge_many();
+  // The files of one side by family. Families that were dropped are left out.
+  std::vector<lsm::FamilyFiles> files(lsm::Side side) const;
+
+  // Makes names and files durable, with a list of them that load() reads.
+  Status save_list() const;
+  // For a transaction found prepared at open; only files() and runs() may be used then. Errors: kCorruption.
+  Status load();
+  // Whether the destructor leaves the directory alone (WRITE-5).
+  void set_keep(bool keep) { keep_ = keep; }
+
+  const std::string &directory() const { return directory_; }
+  std::string name() const;  // last part of it
+
+ private:
+  struct Writing;
+  struct File {
+    lsm::Family *family;
+    std::string path;
+  };
+  std::vector<File> list(lsm::Side side) const;
+  Status write_interval(const WriteSet &set, uint64_t from, uint64_t before, Runs *out);
+  Status open_part(SpilledRun::Part *part) const;
+  Status merge(lsm::Family *family, uint64_t file_bytes, std::vector<std::string> *paths);
+
+  lsm::Database *const database_;
+  const std::string directory_;
+  std::shared_ptr<const Runs> runs_;
+  std::map<lsm::Family *, std::vector<std::string>> merged_;  // files in place of the runs'
+  uint64_t next_file_ = 1;
+  bool keep_ = false;
+};
+
+}  // namespace atoll::txn

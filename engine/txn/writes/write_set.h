@@ -1,0 +1,212 @@
+// What one transaction has written and not committed, in memory: an ordered index per family over
+// versions in an arena, with savepoints.
+//
+// RocksDB's own indexed batch rebuilds its index on every rollback to a savepoint (seconds at a million
+// writes). Here a rollback undoes exactly the writes made since the savepoint, newest first.
+//
+// Invariants
+//   WRITE-1  rollback_to_savepoint() costs time in proportion to the writes undone; none written: O(1).
+//   WRITE-2  After it, reads and scans return what they returned when the savepoint was set.
+//   WRITE-3  A cursor sees the writes made before it was opened and no later ones; new writes do not disturb
+//            it.
+// Tests: write_set_test.cc.
+//
+// One thread at a time; see TransactionImpl::writes_mutex_.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <string_view>
+#include <vector>
+
+#include "lsm/database.h"
+#include "txn/writes/key_index.h"
+
+namespace rocksdb {
+class WriteBatch;
+}
+
+namespace atoll::txn {
+
+// Bump allocator whose end can be cut off again.
+class Arena final : public std::pmr::memory_resource {
+ public:
+  struct Mark {
+    size_t blocks = 0;
+    size_t used = 0;
+  };
+  std::string_view copy(std::string_view bytes);
+  Mark mark() const { return {blocks_.size(), used_}; }
+  void rewind(Mark mark);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Block {
+    std::unique_ptr<char[]> memory;
+    size_t size = 0;
+  };
+  void *do_allocate(size_t bytes, size_t alignment) override;
+  void do_deallocate(void *, size_t, size_t) override {}
+  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
+
+  std::vector<Block> blocks_;
+  size_t used_ = 0;   // of the last block
+  size_t bytes_ = 0;  // of all blocks
+};
+
+// One version of one key. The newest hides the older ones.
+struct OwnWrite {
+  OwnWrite *older = nullptr;
+  const char *value_bytes = nullptr;
+  uint64_t sequence = 0;  // ascending in the order of writing
+  uint32_t value_size = 0;
+  bool removed = false;
+  uint16_t unique_length = 0;  // see Transaction::put()
+
+  std::string_view value() const { return {value_bytes, value_size}; }
+};
+
+// What is written under a key.
+struct NewWrite {
+  std::string_view value;
+  bool removed = false;
+  size_t unique_length = 0;  // see Transaction::put()
+};
+
+class WriteSet {
+ public:
+  struct FamilyWrites {
+    explicit FamilyWrites(lsm::Family *of) : family(of) {}
+    lsm::Family *family;
+    KeyIndex index;
+  };
+
+  WriteSet() = default;
+  WriteSet(const WriteSet &) = delete;
+  WriteSet &operator=(const WriteSet &) = delete;
+
+  // The value is copied. Requires: key and value below 4 GiB.
+  void write(lsm::Family *family, std::string_view key, const NewWrite &write);
+  // The newest own write of `key`; nullptr: none.
+  const OwnWrite *find(const lsm::Family *family, std::string_view key) const;
+  // So that find_family() finds it. Nothing is written yet.
+  void add_family(lsm::Family *family) { family_writes(family); }
+  // nullptr: nothing was ever written to this family.
+  FamilyWrites *find_family(const lsm::Family *family) const;
+
+  bool has_writes(lsm::Side side) const { return keys_[side == lsm::Side::kTemp] > 0; }
+  uint64_t write_count() const { return write_count_; }
+  size_t memory_bytes() const;
+
+  void set_savepoint();
+  void rollback_to_savepoint(size_t number);  // the savepoint itself stays
+  void release_savepoint(size_t number);      // it and all later ones
+  void forget_savepoint(size_t number);       // it alone: later ones keep their numbers
+  size_t savepoints() const { return savepoints_.size(); }
+  // Writes from this sequence on came after the savepoint.
+  uint64_t savepoint_sequence(size_t number) const { return savepoints_[number].sequence; }
+
+  // An empty set that goes on where this one stands, with its savepoints and families.
+  std::shared_ptr<WriteSet> successor() const;
+  // The sequences at which savepoints cut the writes, ascending; the last one is behind all.
+  std::vector<uint64_t> interval_ends() const;
+
+  // Calls visit(family, key, newest write) for each key, family by family, in key order.
+  template <typename Visit>
+  void each(lsm::Side side, const Visit &visit) const {
+    for (const auto &writes : families_) {
+      if (writes->family->side() != side) continue;
+      for (const auto &[key, newest] : writes->index) {
+        if (newest != nullptr) visit(writes->family, key, *newest);
+      }
+    }
+  }
+  // The same for the newest write of each key with a sequence in [from, before), of both sides.
+  template <typename Visit>
+  void each_between(uint64_t from, uint64_t before, const Visit &visit) const {
+    for (const auto &writes : families_) {
+      for (const auto &[key, newest] : writes->index) {
+        const OwnWrite *write = newest;
+        while (write != nullptr && write->sequence >= before) write = write->older;
+        if (write != nullptr && write->sequence >= from) visit(writes->family, key, *write);
+      }
+    }
+  }
+  // Forgets all writes of one side; savepoints must not be used any more.
+  void forget(lsm::Side side);
+  // Bytes that a WriteBatch of one side needs, a little more than exact.
+  size_t batch_bytes(lsm::Side side) const;
+
+  // Cursors call these; while one is open nothing that it could look at is freed or overwritten.
+  uint64_t open_cursor() {
+    ++open_cursors_;
+    return next_sequence_;
+  }
+  void close_cursor() { --open_cursors_; }
+
+ private:
+  struct LogEntry {
+    FamilyWrites *family;
+    OwnKey *key;
+  };
+  struct Savepoint {
+    size_t log_size;
+    uint64_t write_count;
+    uint64_t sequence;
+    Arena::Mark arena;
+    bool forgotten = false;  // stays for the numbers of later ones
+  };
+
+  FamilyWrites *family_writes(lsm::Family *family);
+  bool may_overwrite(const OwnWrite &newest) const;
+  void set_value(OwnWrite *to, const NewWrite &write);
+  void undo(const LogEntry &entry);
+  void drop_forgotten();
+
+  Arena arena_;
+  std::vector<std::unique_ptr<FamilyWrites>> families_;
+  std::vector<LogEntry> log_;  // writes since the first savepoint
+  std::vector<Savepoint> savepoints_;
+  size_t keys_[2] = {0, 0};  // with a visible write; main, temp
+  uint64_t write_count_ = 0;
+  uint64_t next_sequence_ = 1;
+  size_t open_cursors_ = 0;
+};
+
+// Moves over the own writes of one family as of its opening (WRITE-3), tombstones included.
+class WriteCursor {
+ public:
+  WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes);
+  ~WriteCursor();
+  WriteCursor(WriteCursor &&other) noexcept = default;  // what was moved from may only be destroyed
+  WriteCursor(const WriteCursor &) = delete;
+  WriteCursor &operator=(const WriteCursor &) = delete;
+
+  bool valid() const { return current_ != nullptr; }
+  std::string_view key() const { return entry_->key; }
+  const OwnWrite &write() const { return *current_; }
+  void seek(std::string_view key);         // the first >= key
+  void seek_last(std::string_view key);    // the last <= key
+  void seek_before(std::string_view key);  // the last < key
+  void to_first();
+  void to_last();
+  void next();
+  void prev();
+
+ private:
+  const OwnWrite *visible() const;
+  void move_to(KeyIndex::Iterator place);
+  void settle_forward();
+  void step_back();  // to the last visible entry before place_
+
+  std::shared_ptr<WriteSet> set_;
+  WriteSet::FamilyWrites *writes_;
+  uint64_t before_sequence_;
+  KeyIndex::Iterator place_;  // as of `version_` of the index
+  uint64_t version_ = 0;
+  const OwnKey *entry_ = nullptr;  // at place_
+  const OwnWrite *current_ = nullptr;
+};
+
+}  // namespace atoll::txn
