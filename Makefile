@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
-# What all benchmarks of bench/fleet.py understand.
+# What all benchmarks of bench/common/fleet.py understand.
 BENCH_ARGS = $(if $(QUICK),--quick) $(if $(ROWS),--rows $(ROWS)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(SETUPS),--setups "$(SETUPS)") $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(MEMORY_MIB),--memory-mib $(MEMORY_MIB))
 
 help:                 ## this list
@@ -64,16 +64,16 @@ test-bucket: build    ## the windows of docs/internals/windows.md, each on real 
 	@tools/test_bucket.sh
 
 test-crash: build     ## ROUNDS=1000 SEED=7: server and S3 server killed under checked transfers, sync and async; make test has 12 rounds
-	@ATOLL_CRASH_ROUNDS=$(or $(ROUNDS),1000) $(if $(SEED),ATOLL_CRASH_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/test_crash.py
+	@ATOLL_CRASH_ROUNDS=$(or $(ROUNDS),1000) $(if $(SEED),ATOLL_CRASH_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/crash/test_crash.py
 
 power-loss: build     ## LIVES=400 SEED=7: the power goes at each sync of a server's directory, unsynced bytes and names are lost or torn; make test has 24
-	@ATOLL_POWER_LIVES=$(or $(LIVES),400) $(if $(SEED),ATOLL_POWER_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/test_power_loss.py
+	@ATOLL_POWER_LIVES=$(or $(LIVES),400) $(if $(SEED),ATOLL_POWER_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/crash/test_power_loss.py
 
 ddl-crash: build      ## kill -9 in every kind of DDL, 200 rounds; make test has 40
-	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/test_ddl_kill.py -s
+	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/crash/test_ddl_kill.py -s
 
 ddl-walk: build       ## kill -9 at every system call of every kind of DDL; ENGINE=InnoDB EVERY=5 for comparison; make test has some
-	@$(PYTHON) tools/harness/crash_walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN))
+	@$(PYTHON) tests/harness/crash_walk/walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN))
 
 fuzz: setup           ## MINUTES=10: everything that comes from a bucket, through libFuzzer; prints the runs of each (fuzz/README.md)
 	@tools/fuzz.sh --minutes $(or $(MINUTES),10)
@@ -82,13 +82,13 @@ sim: setup            ## SEEDS=10000 FIRST=0: servers on one bucket in virtual t
 	@tools/sim.sh $(or $(SEEDS),10000) $(or $(FIRST),0) $(SEED)
 
 random: build         ## MINUTES=60 SEED=7: random SQL, the same on InnoDB and ATOLL; REPLAY=FILE runs a failure again
-	@$(PYTHON) tools/harness/random_sql.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
+	@$(PYTHON) tests/harness/random_sql/rounds.py --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 cost-mutants: setup   ## switches each bound of the engine off in turn: the cost contracts must fail
 	@tools/cost_mutants.sh $(MUTANTS)
 
 cost-queue: build     ## a queue table, a million steps: deleted entries that a read of its head passes (make test: 100,000)
-	@ATOLL_QUEUE_STEPS=1000000 $(PYTHON) -m pytest tests/test_cost.py -k queue -s
+	@ATOLL_QUEUE_STEPS=1000000 $(PYTHON) -m pytest tests/cost/test_cost.py -k queue -s
 
 bench-archive: build  ## ROWS=4000000 ENGINES=InnoDB,ROCKSDB,S3,ATOLL REPEAT=3: the comparison; build/bench/archive.json
 	@$(PYTHON) bench/archive.py --rows $(or $(ROWS),4000000) --engines $(or $(ENGINES),$(ARCHIVE_ENGINES)) --repeat $(or $(REPEAT),3)

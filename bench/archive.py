@@ -22,16 +22,16 @@ from pathlib import Path
 
 import pymysql
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import archive_report
-from archive_engines import Bucket, Variant, variants_of
 from harness import datasets, disk, paths
 from harness.objectstores import Minio
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory
 from harness.proxy import FaultProxy
 from harness.s3 import S3Client, S3Error
 from harness.server import Server, ServerFailed
+from workloads import archive_report
+from workloads.archive_engines import Bucket, Variant, variants_of
 
 QUERY = "SELECT COUNT(*), MD5(GROUP_CONCAT(description ORDER BY description)) FROM s3test WHERE id = 8"
 QUERIED_ID = 8

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from charts import draw_panels
+from common.charts import draw_panels
+from common.report import table_lines
 from harness import paths
-from report import table_lines
 
 PUBLISHED = paths.ROOT / "docs" / "benchmarks" / "archive.json"
 # Label in archive.json of a run -> name on the page.

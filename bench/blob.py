@@ -18,19 +18,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from blob_import import WrongObjects, delete_objects, import_objects, make_tables, scan, verify
-from blob_objects import BYTES_MAX, BYTES_MIN, Objects
-from compare import interleave
-from figure_table import Line, add_figures, draw_figures
-from fleet import arguments_parser, repetitions_of
+from common.compare import interleave
+from common.figure_table import Line, add_figures, draw_figures
+from common.fleet import arguments_parser, repetitions_of
+from common.measure import Measurement
+from common.report import Report, megabytes, two_digits
+from common.rest import DURABILITY, Rest, bring_to_rest, durability_of
+from common.rig import MIB, SETUPS, Running, chosen_setups, start_setup
 from harness import disk
 from harness.process import discard, scratch_directory
-from measure import Measurement
-from report import Report, megabytes, two_digits
-from rest import DURABILITY, Rest, bring_to_rest, durability_of
-from rig import MIB, SETUPS, Running, chosen_setups, start_setup
+from workloads.blob_import import WrongObjects, delete_objects, import_objects, make_tables, scan, verify
+from workloads.blob_objects import BYTES_MAX, BYTES_MIN, Objects
 
 DEFAULT_BYTES = 1 << 30
 QUICK_BYTES = 64 * MIB

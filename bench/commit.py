@@ -15,15 +15,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import charts
-from compare import figure, interleave
-from fleet import arguments_parser, command_of, fleet, repetitions_of
-from measure import wait_idle
-from report import Report, spread, thousands, three_figures
-from rig import BASELINE, MIB, Running, chosen_setups
-from sysbench import fresh_seed, prepare_sysbench, run_sysbench
+from common import charts
+from common.compare import figure, interleave
+from common.fleet import arguments_parser, command_of, fleet, repetitions_of
+from common.measure import wait_idle
+from common.report import Report, spread, thousands, three_figures
+from common.rig import BASELINE, MIB, Running, chosen_setups
+from common.sysbench import fresh_seed, prepare_sysbench, run_sysbench
 
 REMOTE = "Atoll on MinIO"
 DURABILITIES = ("local", "async", "sync")

@@ -17,19 +17,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import charts
-from compare import interleave
-from figure_table import Line, add_figures, draw_figures
-from fleet import arguments_parser, repetitions_of
+from common import charts
+from common.compare import interleave
+from common.figure_table import Line, add_figures, draw_figures
+from common.fleet import arguments_parser, repetitions_of
+from common.measure import Measurement
+from common.report import Report, megabytes, thousands, two_digits
+from common.rest import (
+    DURABILITY,
+    GROUP_BYTES_MIN,
+    SERVER_BYTES,
+    Rest,
+    bring_to_rest,
+    cgroups_work,
+    durability_of,
+)
+from common.rig import MIB, SETUPS, Running, chosen_setups, start_setup
+from common.sysbench import prepare_sysbench, run_sysbench, sysbench
 from harness.process import discard, scratch_directory
-from linkbench_latency import read_latencies, total_of
-from measure import Measurement
-from report import Report, megabytes, thousands, two_digits
-from rest import DURABILITY, GROUP_BYTES_MIN, SERVER_BYTES, Rest, bring_to_rest, cgroups_work, durability_of
-from rig import MIB, SETUPS, Running, chosen_setups, start_setup
-from sysbench import prepare_sysbench, run_sysbench, sysbench
+from workloads.linkbench_latency import read_latencies, total_of
 
 SCRIPT = Path(__file__).resolve().parent / "linkbench" / "linkbench.lua"
 CACHES_BYTES = 1024 * MIB  # in memory

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pymysql
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory
 from harness.server import Server

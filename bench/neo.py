@@ -19,18 +19,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from blob import seconds_shown, step
-from compare import interleave
-from figure_table import Line, add_figures, draw_figures
-from fleet import arguments_parser, repetitions_of
+from common.compare import interleave
+from common.figure_table import Line, add_figures, draw_figures
+from common.fleet import arguments_parser, repetitions_of
+from common.report import Report, megabytes, thousands, two_digits
+from common.rest import DURABILITY, bring_to_rest, durability_of
+from common.rig import MIB, Running, chosen_setups, start_setup
 from harness import disk
 from harness.process import discard, scratch_directory
-from neo_cluster import PARTITIONS, Cluster, run_script
-from report import Report, megabytes, thousands, two_digits
-from rest import DURABILITY, bring_to_rest, durability_of
-from rig import MIB, Running, chosen_setups, start_setup
+from workloads.neo_cluster import PARTITIONS, Cluster, run_script
 
 DEFAULT_TRANSACTIONS = 5000  # as many as NEO's own benchmark imports: 31.5 MB
 QUICK_TRANSACTIONS = 300

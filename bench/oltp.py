@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import charts
-from compare import RUN_FAILURES, interleave
-from fleet import arguments_parser, command_of, fleet
-from measure import space, wait_idle
-from report import Report, megabytes, spread, thousands, three_figures
-from rig import MIB, SETUPS, Running, chosen_setups
-from sysbench import fresh_seed, prepare_sysbench, run_sysbench
+from common import charts
+from common.compare import RUN_FAILURES, interleave
+from common.fleet import arguments_parser, command_of, fleet
+from common.measure import space, wait_idle
+from common.report import Report, megabytes, spread, thousands, three_figures
+from common.rig import MIB, SETUPS, Running, chosen_setups
+from common.sysbench import fresh_seed, prepare_sysbench, run_sysbench
 
 NO_STATEMENTS = {
     "point_selects": 0,

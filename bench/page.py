@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import report
-from goals import goals_table
+from common import report
+from common.goals import goals_table
 from harness import paths
 
 # The order on the page. Reports of other names follow.

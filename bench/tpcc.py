@@ -21,17 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from compare import interleave
-from fleet import arguments_parser, repetitions_of
+from common.compare import interleave
+from common.fleet import arguments_parser, repetitions_of
+from common.measure import Measurement, wait_idle
+from common.rest import GROUP_BYTES_MIN, SERVER_BYTES, bring_to_rest, cgroups_work, durability_of
+from common.rig import MIB, SETUPS, Running, chosen_setups, start_setup
+from common.sysbench import SysbenchFailed, prepare_sysbench, run_sysbench, slowest_window, sysbench
 from harness.process import discard, scratch_directory
 from linkbench import with_rest
-from measure import Measurement, wait_idle
-from rest import GROUP_BYTES_MIN, SERVER_BYTES, bring_to_rest, cgroups_work, durability_of
-from rig import MIB, SETUPS, Running, chosen_setups, start_setup
-from sysbench import SysbenchFailed, prepare_sysbench, run_sysbench, slowest_window, sysbench
-from tpcc_report import add_tables, report_of
+from workloads.tpcc_report import add_tables, report_of
 
 SCRIPT = Path(__file__).resolve().parent / "tpcc" / "tpcc.lua"
 DATABASE = "tpcc"

@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from harness import paths
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory
 from harness.server import Server
-from tpch_queries import QUERIES, TABLES
+from workloads.tpch_queries import QUERIES, TABLES
 
 GENERATOR = "tpchgen-cli"
 GENERATOR_VERSION = "4.0.0"

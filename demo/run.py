@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pymysql
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from harness import datasets, disk, paths
 from harness.atollctl import atollctl

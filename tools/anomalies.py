@@ -3,14 +3,17 @@
 
 Usage: tools/anomalies.py [--write]
 
---write puts the table into docs/isolation.md, between the marks that are there for it. tests/test_isolation.py checks
-that the document says what Atoll does.
+--write puts the table into docs/isolation.md, between the marks that are there for it. tests/sql/test_isolation.py
+checks that the document says what Atoll does.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from harness import anomalies, paths
 from harness.process import discard, scratch_directory, stop_everything

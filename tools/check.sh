@@ -74,7 +74,7 @@ if [ "$mode" = --fix ]; then
 fi
 
 step "rules of the code base (tools/tidy.py)" "$PYTHON_DIR/bin/python" tools/tidy.py
-step "tests of the tools" "$PYTHON_DIR/bin/python" -m pytest -q tools/tidy_test.py tools/conformance/conformance_test.py bench/rig_test.py
+step "tests of the tools" "$PYTHON_DIR/bin/python" -m pytest -q tools/tidy_test.py tools/conformance/conformance_test.py bench/common/rig_test.py
 step "clang-format" check_clang_format
 step "cargo fmt" cargo fmt --all --check
 step "ruff" check_ruff

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Shows that the cost contracts (tests/test_cost.py) notice each bound that is switched off: builds the engine with the
+# Shows that the cost contracts (tests/cost/test_cost.py) notice each bound that is switched off: builds the engine with the
 # switches of engine/base/mutant.h, runs the contracts once as they are and once for each switch.
 #
 #   tools/cost_mutants.sh [NAME]...      these switches only
@@ -10,7 +10,7 @@ tools/build.sh --mutants
 export ATOLL_PLUGIN=$ATOLL_ROOT/build/mutants/ha_atoll.so
 
 contracts() {  # contracts LOG
-  build/bin/python -m pytest -q -x tests/test_cost.py -k "not queue" </dev/null >"$1" 2>&1
+  build/bin/python -m pytest -q -x tests/cost/test_cost.py -k "not queue" </dev/null >"$1" 2>&1
 }
 
 mapfile -t names < <(sed -nE 's/^  X\(([a-z_]+)\).*/\1/p' engine/base/mutant.h)

@@ -24,7 +24,19 @@ part() {  # part NAME COMMAND...: false when it failed
   return "$status"
 }
 
-integration() { build/bin/python -m pytest -q --durations=20 tests; }
+# Tests that sleep most of their time run beside random SQL, which takes ten minutes and about one core.
+integration() {
+  local log=build/random-sql.log random waits=0 others=0
+  build/bin/python -m pytest -q tests/sql/test_random_sql.py >"$log" 2>&1 &
+  random=$!
+  pytest_of -m waits || waits=$?
+  wait "$random" && random=0 || random=$?
+  cat "$log"
+  pytest_of -m "not waits" --ignore tests/sql/test_random_sql.py || others=$?
+  [ "$random$waits$others" = 000 ]
+}
+
+pytest_of() { build/bin/python -m pytest -q --durations=15 "$@" tests; }
 
 finish() {
   say "---- summary"

@@ -14,6 +14,7 @@ import argparse
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,10 @@ from source_text import Function, blank_comments_and_strings, functions
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+FOLDER_FILES_MAX = 20
 
-# What a folder of engine/ may include. The same rule stands in engine/CMakeLists.txt for the linker.
+# What a folder of engine/ may include. The table of ARCHITECTURE.md and engine/CMakeLists.txt say the same; layers()
+# compares them. Nobody may include plugin/.
 MAY_USE = {
     "base": set(),
     "codec": {"base"},
@@ -32,11 +35,14 @@ MAY_USE = {
     "lsm": {"base", "bridge", "cloudfs"},
     "txn": {"base", "lsm"},
     "catalog": {"base", "codec", "lsm"},
-    "handler": {"base", "codec", "catalog", "lsm", "txn", "plugin"},
-    "plugin": {"base", "bridge", "codec", "catalog", "cloudfs", "lsm", "txn", "handler"},
+    "table": {"base", "codec", "catalog", "lsm", "txn"},
+    "engine": {"base", "bridge", "catalog", "lsm", "txn"},
+    "handler": {"base", "codec", "catalog", "engine", "lsm", "table", "txn"},
+    "plugin": {"base", "bridge", "codec", "catalog", "engine", "handler", "lsm", "table", "txn"},
 }
 SERVER_FOLDERS = {"handler", "plugin"}
 ROCKSDB_FOLDERS = {"cloudfs", "lsm", "txn"}
+OUTSIDE = {"MariaDB": SERVER_FOLDERS, "RocksDB": ROCKSDB_FOLDERS}
 # Values that travel through the interfaces of lsm and txn; whoever uses those may name them.
 ROCKSDB_VALUES = {"rocksdb/iterator.h", "rocksdb/slice.h", "rocksdb/snapshot.h", "rocksdb/write_batch.h"}
 
@@ -275,6 +281,96 @@ def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
                 yield Finding("ARCHITECTURE.md", number, "invariant", message)
 
 
+def layers(root: Path) -> Iterator[Finding]:
+    """ARCHITECTURE.md and engine/CMakeLists.txt say of each folder what MAY_USE, SERVER_FOLDERS and ROCKSDB_FOLDERS
+    say. The document leaves out base, which all use, and CMake the folder handler, which is no library."""
+    document, build = root / "ARCHITECTURE.md", root / "engine" / "CMakeLists.txt"
+    outside = {folder: {name for name, folders in OUTSIDE.items() if folder in folders} for folder in MAY_USE}
+    if document.exists():
+        shown = {
+            folder: (MAY_USE[folder] - {"base"}) | outside[folder] for folder in MAY_USE if folder != "base"
+        }
+        row = r"\| `engine/(\w+)` \|.*\| ([^|]*) \|$"
+        yield from compare_layers(document, "ARCHITECTURE.md", row, r"\w+", shown)
+    if build.exists():
+        linked = {folder: MAY_USE[folder] - {"handler"} for folder in MAY_USE}
+        row = r"atoll_folder\((\w+)(?: SERVER)?(?: USES)?([^)]*)\)"
+        yield from compare_layers(build, "engine/CMakeLists.txt", row, r"\batoll_(\w+)", linked)
+
+
+def compare_layers(
+    path: Path, name: str, row: str, word: str, expected: dict[str, set[str]]
+) -> Iterator[Finding]:
+    """Each line of `path` that matches `row` names a folder and, as `word`s, what it may use."""
+    missing = dict(expected)
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(row, line)
+        if not match:
+            continue
+        folder, used = match.group(1), set(re.findall(word, match.group(2))) - {"nothing"}
+        wanted = missing.pop(folder, None)
+        if wanted is not None and used != wanted:
+            message = (
+                f"{folder}/ uses {', '.join(sorted(wanted)) or 'nothing'} by tools/tidy.py; say the same here"
+            )
+            yield Finding(name, number, "layers", message)
+    for folder in missing if len(missing) < len(expected) else ():
+        yield Finding(name, 1, "layers", f"{folder}/ is missing; say what it uses")
+
+
+def folder_sizes(sources: list[Source]) -> Iterator[Finding]:
+    """A reader finds a file by the names of folders, so a folder has few."""
+    files = Counter(str(Path(source.path).parent) for source in sources)
+    for folder, count in files.items():
+        if count > FOLDER_FILES_MAX:
+            message = (
+                f"{count} files, at most {FOLDER_FILES_MAX}; put those that belong together into a folder"
+            )
+            yield Finding(folder, 1, "folder-size", message)
+
+
+# Headers of classes whose virtual functions the server or RocksDB calls, and the file with the classes derived from
+# them that let no exception through (rule BORDER-1).
+GUARDED_BY = {
+    "engine/handler/ha_atoll.h": "engine/handler/server/guarded_handler.cc",
+    "engine/cloudfs/cloud_file_system.h": "engine/cloudfs/guarded_files.h",
+    "engine/cloudfs/written_file.h": "engine/cloudfs/guarded_files.h",
+    "engine/cloudfs/table_reader.h": "engine/cloudfs/guarded_files.h",
+}
+# What of a handlerton is no pointer to a function.
+HANDLERTON_DATA = {"savepoint_offset", "db_type", "flags", "tablefile_extensions", "table_options"}
+
+
+def guarded_borders(sources: list[Source]) -> Iterator[Finding]:
+    """What the server and RocksDB call is guarded, or says that it never throws."""
+    by_path = {source.path: source for source in sources}
+    for header, guard in GUARDED_BY.items():
+        if header not in by_path:
+            continue
+        guards = by_path[guard].code if guard in by_path else ""
+        for number, name in throwing_overrides(by_path[header].code):
+            if not re.search(rf"::{name}\(", guards):
+                message = (
+                    f"{name}() may throw into the server or RocksDB; guard it in {guard}, or make it noexcept"
+                )
+                yield Finding(header, number, "border", message)
+    for source in sources:
+        if source.folder not in SERVER_FOLDERS:
+            continue
+        for match in re.finditer(r"\bhton->(\w+)\s*=\s*(\S+)", source.code):
+            if match.group(1) not in HANDLERTON_DATA and not match.group(2).startswith("guarded_function<"):
+                number = source.code.count("\n", 0, match.start()) + 1
+                guard = "guarded_function of handler/server/callback.h"
+                message = f"{match.group(1)} may throw into the server; use {guard}"
+                yield Finding(source.path, number, "border", message)
+
+
+def throwing_overrides(code: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each function that is marked `override` and not `noexcept`."""
+    for match in re.finditer(r"(?<![~\w])(\w+)\(([^;{}()]*)\)\s*(?:const\s*)?override\b", code):
+        yield code.count("\n", 0, match.start()) + 1, match.group(1)
+
+
 def sources_of(root: Path) -> list[Source]:
     patterns = (
         "engine/**/*.h",
@@ -303,6 +399,9 @@ def check(root: Path) -> list[Finding]:
     sources = sources_of(root)
     findings = [finding for source in sources for rule in RULES for finding in rule(source, ratchet)]
     findings += invariant_tests(root, sources)
+    findings += layers(root)
+    findings += guarded_borders(sources)
+    findings += folder_sizes(sources)
     for key in ratchet.unused():
         findings.append(
             Finding("tools/tidy_ratchet.json", 1, "ratchet", f"{key} is within the limit now; remove it")

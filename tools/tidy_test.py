@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from source_text import blank_comments_and_strings, functions
-from tidy import FILE_LINES_MAX, FUNCTION_LINES_MAX, check
+from tidy import FILE_LINES_MAX, FOLDER_FILES_MAX, FUNCTION_LINES_MAX, check
 
 CLEAN_CC = "// What this is for.\n#include <vector>\nint f() { return 0; }\n"
 
@@ -41,6 +41,9 @@ def long_function(lines: int) -> str:
         ("engine/codec/a.cc", "// A.\n#include <rocksdb/db.h>\n", "include", 2),
         ("engine/handler/a.cc", "// A.\n#include <rocksdb/db.h>\n", "include", 2),
         ("engine/codec/a.cc", '// A.\n#include "lsm/database.h"\n', "include", 2),
+        ("engine/handler/a.cc", '// A.\n#include "plugin/show/status.h"\n', "include", 2),
+        ("engine/engine/a.cc", '// A.\n#include "handler/session/session.h"\n', "include", 2),
+        ("engine/engine/a.cc", "// A.\n#include <sql_class.h>\n", "include", 2),
         ("engine/codec/a.cc", "// A.\n// TODO: later\n", "todo", 2),
         ("engine/codec/a.cc", "// A.\n// FIXME(#1): later\n", "todo", 2),
         ("engine/lsm/a.cc", "// A.\nvoid f() { sprintf(b, x); }\n", "banned-call", 2),
@@ -88,12 +91,58 @@ def test_a_listed_exception_may_shrink_but_not_grow_and_goes_when_unneeded(tmp_p
         assert [f.rule for f in check(tmp_path)] == rules, lines
 
 
+def test_a_folder_has_few_files(tmp_path: Path) -> None:
+    for number in range(FOLDER_FILES_MAX):
+        write(tmp_path, f"engine/lsm/a{number}.cc", CLEAN_CC)
+        write(tmp_path, f"engine/lsm/b/a{number}.cc", CLEAN_CC)
+    assert check(tmp_path) == []
+    write(tmp_path, "engine/lsm/b/one_more.cc", CLEAN_CC)
+    assert [(f.path, f.rule) for f in check(tmp_path)] == [("engine/lsm/b", "folder-size")]
+
+
 def test_an_invariant_must_name_a_test_that_exists(tmp_path: Path) -> None:
     write(tmp_path, "engine/codec/a_test.cc", "// A.\nTEST(Key, order_is_kept) {}\n")
     row = "| **KEY-1** | order | {} |\n"
     for names, found in (("`order_is_kept`", 0), ("`no_such_test`", 1), ("", 1), ("issue #3", 0)):
         write(tmp_path, "ARCHITECTURE.md", row.format(names))
         assert len(check(tmp_path)) == found, names
+
+
+HANDLER = "// A.\nclass ha_atoll : public handler {\n  int open(const char *name) override;\n{}}};\n"
+
+
+def test_documents_and_the_build_say_the_same_about_layers(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parent.parent
+    for path in ("ARCHITECTURE.md", "engine/CMakeLists.txt"):
+        write(tmp_path, path, (root / path).read_text())
+    assert [f for f in check(tmp_path) if f.rule == "layers"] == []
+    table = (
+        (root / "ARCHITECTURE.md").read_text().replace("| MariaDB, catalog,", "| MariaDB, plugin, catalog,")
+    )
+    write(tmp_path, "ARCHITECTURE.md", table)
+    build = (root / "engine/CMakeLists.txt").read_text().replace("atoll_folder(codec", "atoll_folder(codecs")
+    write(tmp_path, "engine/CMakeLists.txt", build)
+    found = [(f.path, f.message.split("/")[0]) for f in check(tmp_path) if f.rule == "layers"]
+    assert found == [("ARCHITECTURE.md", "handler"), ("engine/CMakeLists.txt", "codec")]
+
+
+def test_what_the_server_or_rocksdb_calls_is_guarded_or_never_throws(tmp_path: Path) -> None:
+    guard = (
+        "// A.\nint open(const char *name) override { return code([&] { return ha_atoll::open(name); }); }\n"
+    )
+    write(tmp_path, "engine/handler/server/guarded_handler.cc", guard)
+    more = "  int close() noexcept override;\n  ~ha_atoll() override;\n"
+    throwing = "  int\n  close() const override;\n"
+    for text, lines in ((more, []), (throwing, [5])):
+        write(tmp_path, "engine/handler/ha_atoll.h", HANDLER.replace("{}}", text + "}"))
+        assert [(f.rule, f.line) for f in check(tmp_path)] == [("border", line) for line in lines]
+
+
+def test_a_callback_of_the_handlerton_is_guarded(tmp_path: Path) -> None:
+    guarded = "  hton->flags = 3;\n  hton->prepare =\n      guarded_function<prepare, fails>;\n"
+    for line, found in (("", []), ("  hton->commit = commit;\n", [6])):
+        write(tmp_path, "engine/handler/a.cc", f"// A.\nvoid fill() {{\n{guarded}{line}}}\n")
+        assert [(f.rule, f.line) for f in check(tmp_path)] == [("border", line) for line in found]
 
 
 def test_functions_of_cpp_are_found_with_their_lines() -> None:

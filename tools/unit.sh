@@ -17,7 +17,7 @@ failed=()
 programs() {
   local folder
   for folder in "$ATOLL_ROOT"/engine/*/; do
-    if compgen -G "$folder*_test.cc" >/dev/null; then printf 'atoll_%s_test ' "$(basename "$folder")"; fi
+    if [ -n "$(find "$folder" -name "*_test.cc" -print -quit)" ]; then printf 'atoll_%s_test ' "$(basename "$folder")"; fi
   done
 }
 

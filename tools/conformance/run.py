@@ -24,7 +24,7 @@ import zlib
 from dataclasses import asdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from edits import BadEdit, Edit, read_edits
 from harness import paths

@@ -1,0 +1,104 @@
+"""Runs competitors in turn and compares them: medians with their spread, ratios to InnoDB.
+
+In each repetition every competitor has its turn, and another one begins each time, so that drift of the machine hits
+all of them. A competitor that fails is noted and left out from then on; the others go on.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+
+from common.rig import BASELINE
+from common.sysbench import SysbenchFailed
+from harness.server import ServerFailed
+
+RUN_FAILURES = (
+    pymysql.Error, OSError, KeyError, ServerFailed, SysbenchFailed, subprocess.TimeoutExpired, RuntimeError,
+)  # fmt: skip
+# What a run returns besides figures; too long for the summary, or text.
+NOT_COMPARED = ("output", "series", "counters")
+
+
+def interleave(
+    setups: Sequence[str],
+    repetitions: int,
+    run_one: Callable[[str, int], dict[str, Any]],
+    base: str = BASELINE,
+    failures: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Runs `run_one(setup name, repetition)` for all in turn; it returns figures, nested as it likes.
+
+    Returns {"setups": {name: {figure: {"median", "min", "max", "ratio"}}}, "runs": {name: [what run_one returned]}}.
+    Nested names are joined by dots ("latency_ms.p99"). `ratio`: to `base`, the median of the ratios within the
+    repetitions; None without it.
+    `failures`: those in it are not run, new ones are added.
+    """
+    failed = {} if failures is None else failures
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in setups}
+    for repetition in range(repetitions):
+        first = repetition % len(setups)
+        for name in [*setups[first:], *setups[:first]]:
+            if name in failed:
+                continue
+            try:
+                runs[name].append(run_one(name, repetition))
+            except RUN_FAILURES as error:
+                failed[name] = f"{type(error).__name__}: {error}"
+                print(f"    {name} FAILED: {failed[name]}", flush=True)
+    return {
+        "setups": summarize(runs, base),
+        "runs": {name: [_slim(run) for run in done] for name, done in runs.items()},
+    }
+
+
+def summarize(runs: dict[str, list[dict[str, Any]]], base: str = BASELINE) -> dict[str, dict[str, Any]]:
+    """Returns median, min, max and ratio to `base` of every figure of every competitor."""
+    flat = {name: [dict(_flat(run)) for run in done] for name, done in runs.items() if done}
+    summary: dict[str, dict[str, Any]] = {}
+    for name, done in flat.items():
+        summary[name] = {}
+        for figure in done[0]:
+            values = [run[figure] for run in done if figure in run]
+            spread = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+            summary[name][figure] = {**spread, "ratio": _ratio(done, flat.get(base, []), figure)}
+    return summary
+
+
+def _ratio(runs: list[dict[str, float]], references: list[dict[str, float]], figure: str) -> float | None:
+    """Returns the median of the ratios within each repetition: a slow minute of the machine cancels out."""
+    pairs = [(run.get(figure), other.get(figure)) for run, other in zip(runs, references, strict=False)]
+    ratios = [value / reference for value, reference in pairs if value is not None and reference]
+    return statistics.median(ratios) if ratios else None
+
+
+def figure(results: dict[str, Any], setup: str, name: str, what: str = "median") -> float | None:
+    """Returns one figure of what interleave() returned; None when that setup has none."""
+    return results["setups"].get(setup, {}).get(name, {}).get(what)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in values.items():
+        if name in NOT_COMPARED:
+            continue
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{prefix}{name}", value
+
+
+def _slim(run: dict[str, Any]) -> dict[str, Any]:
+    """Returns the run without sysbench's text and the engine's counters, for the JSON file."""
+    return {
+        name: _slim(value) if isinstance(value, dict) else value
+        for name, value in run.items()
+        if name not in ("output", "counters")
+    }

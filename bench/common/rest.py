@@ -1,0 +1,122 @@
+"""Servers brought to rest, for figures that do not depend on what an engine keeps in memory or deletes later.
+
+Rest: every change is in files (the server was stopped once), nothing works in the background, what nobody needs any
+more is deleted. The kernel's accounts of the stopped process tell what the shutdown itself wrote.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+
+from common.measure import cpu_clock_s, space
+from common.rig import MIB, SETUPS, MemoryGroup, Running
+from harness import disk
+
+# Of a memory cgroup: what the server needs besides the engine's caches, and for the page cache.
+SERVER_BYTES = 192 * MIB
+GROUP_BYTES_MIN = 320 * MIB
+DELETE_TIMEOUT_S = 120
+PURGE_TIMEOUT_S = 120
+PURGED = 20  # transactions in InnoDB's history that may stay
+# Files in the bucket beside the tables', and blocks that a file does not fill.
+TABLES_SLACK = 1.03
+TABLES_SLACK_BYTES = 1 * MIB
+
+
+DURABILITY = "local, on MinIO async"
+
+
+def durability_of(name: str) -> str:
+    """Returns Atoll's setting for a setup: a bucket elsewhere is what async is for."""
+    return "async" if SETUPS[name].remote else "local"
+
+
+@dataclass
+class Rest:
+    """What a server at rest takes on disk (see measure.space), and what its shutdown cost."""
+
+    space: dict[str, int]
+    stop_cpu_s: float
+    stop_bytes_written: int
+
+
+def bring_to_rest(running: Running) -> Rest:
+    """Stops the server, measures it while it is stopped, and starts it again."""
+    _wait_purged(running)
+    running.settle()
+    cpu_s, bytes_written = _stop(running)
+    if (
+        running.engine == "ATOLL"
+    ):  # the shutdown makes new files of tables; what they replace goes some seconds later
+        running.server.start(**running.start_options)
+        running.settle()
+        _wait_deleted(running)
+        running.server.stop()
+    found = space(running)
+    running.server.start(**running.start_options)
+    running.settle()
+    return Rest(found, cpu_s, bytes_written)
+
+
+def space_at_rest(running: Running) -> dict[str, int]:
+    """Returns what the server takes on disk at rest (see measure.space)."""
+    return bring_to_rest(running).space
+
+
+def cgroups_work() -> bool:
+    try:
+        MemoryGroup("probe", GROUP_BYTES_MIN).remove()
+        return True
+    except RuntimeError as error:
+        print(f"  {error}: only the engines' caches are small", flush=True)
+        return False
+
+
+def _stop(running: Running) -> tuple[float, int]:
+    """Stops the server; returns the CPU seconds and the bytes written that this took of its process."""
+    pid = running.pid
+    cpu_s, bytes_written = cpu_clock_s(pid), _bytes_written(pid)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    running.server.stop()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)  # grew by the whole life of that process
+    life_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    life_bytes = (after.ru_oublock - before.ru_oublock) * 512
+    return max(life_cpu_s - cpu_s, 0.0), max(life_bytes - bytes_written, 0)
+
+
+def _bytes_written(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _wait_purged(running: Running) -> None:
+    """Waits until InnoDB has removed deleted rows for good; not for ever, as a busy machine may keep it from that."""
+    deadline = time.monotonic() + PURGE_TIMEOUT_S
+    while running.engine == "InnoDB" and time.monotonic() < deadline:
+        if running.server.counter("Innodb_history_list_length") <= PURGED:
+            return
+        time.sleep(0.2)
+
+
+def _wait_deleted(running: Running) -> None:
+    """Waits until the bucket has no table files but those in use. Errors: TimeoutError."""
+    deadline = time.monotonic() + DELETE_TIMEOUT_S
+    folder = running.bucket_directory() or running.server.data / "atoll_bucket"
+    while True:
+        in_use = running.server.counter("Atoll_files_bytes")
+        there = sum(
+            size for path, size in disk.file_sizes(folder).items() if "sst" in path.relative_to(folder).parts
+        )
+        if there <= in_use * TABLES_SLACK + TABLES_SLACK_BYTES:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{there} bytes of tables are in the bucket, {in_use} in use")
+        time.sleep(0.5)

@@ -1,0 +1,194 @@
+"""Goal:   when the power goes at any sync of the engine's directory, what was acknowledged is there after the next
+        start, nothing is half there, and a table is as the last DDL left it.
+Method: tests/crash/power_loss.c, preloaded, ends the server at its n-th sync: of a start, a commit, a flush, DDL, a
+        publish. Its directory then gets what was synced, with the rest lost or torn by chance (harness.power_loss).
+        The next life starts from that. Transactions and DDL are noted outside. A disk that lies must make the check
+        fail.
+
+ATOLL_POWER_LIVES changes the number of lives for each durability (`make power-loss LIVES=400`), ATOLL_POWER_SEED
+repeats a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+
+import pymysql
+import pytest
+from harness.power_loss import PowerSupply
+from harness.process import wait_until
+from harness.server import Server, ServerFailed
+
+LIVES = int(os.environ.get("ATOLL_POWER_LIVES", "8"))
+SEED = int(os.environ.get("ATOLL_POWER_SEED", str(random.randrange(1 << 30))))
+CLIENTS = 3
+# A life is so many syncs long. A start takes some 30 of them.
+SYNCS_MAX = 150
+ROWS_OF_A_TABLE = 300
+
+
+class History:
+    """One database, its lives, and what was asked of it and acknowledged.
+
+    A transaction inserts its number into two tables; half of one is a number that only one of them has. Of the tables
+    that DDL makes, `tables` has those that must be there, and `unsure` the one whose DDL was not acknowledged.
+    Threads: `sent`, `acked` are guarded by `_lock`; the others belong to the DDL thread and, after it, to the checks.
+    """
+
+    def __init__(self, lab, durability: str, seed: str):
+        self.chance = random.Random(seed)
+        self.seed = seed
+        options = {"atoll_url": f"file://{lab.home / 'bucket'}", "atoll_durability": durability}
+        self.server: Server = lab.server(**options).start(atoll_take_over="ON")
+        self.server.run(
+            "CREATE DATABASE d",
+            "CREATE TABLE d.a (id INT PRIMARY KEY, v VARCHAR(600)) ENGINE=ATOLL",
+            "CREATE TABLE d.b (id INT PRIMARY KEY, v VARCHAR(600), KEY (v)) ENGINE=ATOLL",
+        )
+        self.server.stop()
+        self.power = PowerSupply(self.server)
+        self.sent: set[int] = set()
+        self.acked: set[int] = set()
+        self.tables: set[int] = set()
+        self.unsure: int | None = None
+        self.made = self.ended_in_start = self.checks = 0
+        self._lock = threading.Lock()
+
+    def live(self, last: int, lie: str = "", torn: bool | None = None) -> None:
+        """Starts the server, checks, and works until its sync number `last`, where the power goes.
+
+        Errors: AssertionError when something is lost or half there; ServerFailed when it does not start.
+        """
+        self.power.connect(last, lie)
+        try:
+            self.server.start(atoll_take_over="ON")
+            self.check()
+            self._work()
+        except (pymysql.Error, ServerFailed):
+            if self._has_ended():
+                self.ended_in_start += 1
+            else:
+                raise
+        self.server.kill()
+        self.power.lose(self.chance, self.chance.random() < 0.7 if torn is None else torn)
+
+    def end(self) -> None:
+        """A life without an end: all that must be there is there."""
+        self.power.connect()
+        self.server.start(atoll_take_over="ON")
+        self.check()
+
+    def check(self) -> None:
+        rows = [{number for (number,) in self.server.run(f"SELECT id FROM d.{table}")} for table in "ab"]
+        assert rows[0] == rows[1], f"half a transaction: {sorted(rows[0] ^ rows[1])}"
+        assert self.acked <= rows[0], f"lost: {sorted(self.acked - rows[0])}"
+        assert rows[0] <= self.sent, f"never sent: {sorted(rows[0] - self.sent)}"
+        assert self.server.value("SELECT COUNT(*) FROM d.b FORCE INDEX (v) WHERE v >= ''") == len(rows[1])
+        self._check_tables()
+        self.checks += 1
+
+    def _check_tables(self) -> None:
+        listed = self.server.run("SELECT table_name FROM information_schema.tables WHERE table_schema = 'd'")
+        found = {int(name[1:]) for (name,) in listed if name not in ("a", "b")}
+        assert found - {self.unsure} == self.tables - {self.unsure}, f"{found}, not {self.tables}"
+        for number in found:
+            count = self.server.value(f"SELECT COUNT(*) FROM d.t{number}")
+            assert count == ROWS_OF_A_TABLE, f"table {number} has {count} rows"
+        if self.unsure in found:
+            self.server.run(f"DROP TABLE d.t{self.unsure}")
+        self.tables.discard(self.unsure)
+        self.unsure = None
+
+    # ---- work ---------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        jobs = [self._commit] * CLIENTS + [self._change_tables]
+        threads = [threading.Thread(target=self._until_lost, args=(job,), daemon=True) for job in jobs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive(), "the server lives on"
+        if not self._has_ended():
+            raise ServerFailed(f"statements fail:\n{self.server.log_tail()}")
+
+    def _until_lost(self, job) -> None:
+        try:
+            with self.server.connect("d", autocommit=False) as connection, connection.cursor() as cursor:
+                while True:
+                    job(cursor)
+        except pymysql.Error:
+            return
+
+    def _commit(self, cursor) -> None:
+        with self._lock:
+            number = len(self.sent) + 1
+            self.sent.add(number)
+        for table in "ab":
+            cursor.execute(f"INSERT INTO {table} VALUES ({number}, REPEAT('x', {number % 500}))")
+        cursor.connection.commit()
+        with self._lock:
+            self.acked.add(number)
+
+    def _change_tables(self, cursor) -> None:
+        """Flushes, new table files, new and dropped tables; they make the MANIFEST and the roots grow."""
+        cursor.execute("ALTER TABLE a FORCE, ALGORITHM=COPY")
+        self.made += 1
+        self.unsure = self.made
+        select = f"SELECT seq AS id, REPEAT('y', 100) AS v FROM mysql.seq_1_to_{ROWS_OF_A_TABLE}"
+        cursor.execute(f"CREATE TABLE t{self.made} (PRIMARY KEY (id)) ENGINE=ATOLL {select}")
+        self.tables.add(self.made)
+        self.unsure = None
+        if len(self.tables) > 2:
+            self.unsure = min(self.tables)
+            cursor.execute(f"DROP TABLE t{self.unsure}")
+            self.tables.discard(self.unsure)
+            self.unsure = None
+
+    def _has_ended(self) -> bool:
+        if self.power.is_lost():
+            wait_until(lambda: not self.server.running(), 10, "the server to end")
+        return self.power.is_lost()
+
+
+@pytest.mark.parametrize("durability", ["local", "async", "sync"])
+def test_a_power_loss_at_any_sync_loses_nothing_acknowledged(lab, durability):
+    seed = f"{SEED}-{durability}"
+    history = History(lab, durability, seed)
+    started = time.monotonic()
+    for life in range(LIVES):
+        last = 1 + life if LIVES > SYNCS_MAX else history.chance.randint(1, SYNCS_MAX)
+        try:
+            history.live(last)
+        except Exception as error:
+            context = f"life {life}, until sync {last}, seed {SEED}"
+            raise AssertionError(f"{context}: {type(error).__name__}: {error}") from error
+    history.end()
+    print(
+        f"seed {SEED}, {durability}: {LIVES} power losses, {history.ended_in_start} of them during a start, "
+        f"{len(history.acked)} transactions and {history.made} tables acknowledged, 0 lost; "
+        f"{time.monotonic() - started:.0f} s"
+    )
+    assert history.acked
+
+
+def lives_on_a_disk_that_lies(lab, durability: str) -> History:
+    """Syncs of the log keep nothing; each life is long enough for commits that only the log has."""
+    history = History(lab, durability, f"{SEED}-lie")
+    for _ in range(3):
+        history.live(SYNCS_MAX, lie=".log", torn=False)
+    history.end()
+    return history
+
+
+def test_a_disk_that_lies_is_noticed_by_this_test(lab):
+    with pytest.raises(AssertionError, match="lost: "):
+        lives_on_a_disk_that_lies(lab, "local")
+
+
+def test_with_sync_the_bucket_has_what_a_disk_that_lies_has_lost(lab):
+    history = lives_on_a_disk_that_lies(lab, "sync")
+    assert history.acked

@@ -1,0 +1,1 @@
+"""Ends the server at one system call after another of a statement."""

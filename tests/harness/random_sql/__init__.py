@@ -1,0 +1,1 @@
+"""Random SQL, the same on InnoDB and ATOLL."""

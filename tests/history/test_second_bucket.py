@@ -1,0 +1,167 @@
+"""Goal:   a clone that was made independent goes on without its parent; a copy that is kept in step beside a busy
+        server opens with a state that its source had, whatever becomes of the copier; a protected snapshot cannot be
+        dropped, by SQL neither.
+Method: real servers on a directory and on an S3 server; the source's objects are deleted before the copy is opened;
+        rows carry the number of their transaction, so half a state would show.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from harness import paths
+from harness.atollctl import atollctl
+from harness.digest import database_digests
+from harness.objectstores import Versitygw
+from harness.server import Server, s3_options
+from harness.windows import only_in_test_bucket
+from test_history import ROWS, change, expect_sound, fill, told
+
+MakeServer = Callable[[str], Server]
+
+
+@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
+def make_server(lab, request) -> MakeServer:
+    """Makes servers, not started, each with a database of its own name in one bucket."""
+    if request.param == "file":
+        (lab.home / "bucket").mkdir()
+
+        def in_directory(name: str) -> Server:
+            return lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", atoll_durability="sync")
+
+        return in_directory
+    store = lab.store(Versitygw)
+
+    def in_bucket(name: str) -> Server:
+        options = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
+        return lab.server(name, **options, atoll_durability="sync")
+
+    return in_bucket
+
+
+def lose(server: Server) -> None:
+    """What the server's bucket has is gone, where that is a directory."""
+    url = str(server.options["atoll_url"])
+    if url.startswith("file://"):
+        shutil.rmtree(url.removeprefix("file://"))
+
+
+def test_a_materialized_clone_goes_on_without_its_parent(make_server: MakeServer) -> None:
+    parent, child = make_server("parent"), make_server("child")
+    parent.start()
+    fill(parent)
+    before = database_digests(parent, "shop")
+    told(parent, "clone", behind=(str(child.options["atoll_url"]),))
+    child.start()
+    child.run("UPDATE shop.orders SET body = 'changed in the clone' WHERE id = 7")
+    changed = database_digests(child, "shop")
+    refused = atollctl(child, "materialize", behind=("--yes",))
+    assert refused.returncode == 1 and "has not said good-bye" in refused.stderr, refused
+    child.stop()
+    done = told(child, "materialize", behind=("--yes",))
+    assert done["adopted"]["copied_files"] == done["foreign_files"] > 0
+    assert len(done["independent_of"]) == 1 and done["still_held"] == ""
+    assert [file["key"] for file in told(child, "ls") if file["key"].startswith("/")] == []
+    change(parent, 1)
+    parent.kill()
+    lose(parent)
+    child.start()
+    assert database_digests(child, "shop") == changed != before
+    child.run("ALTER TABLE shop.orders ENGINE=ATOLL, FORCE")
+    assert database_digests(child, "shop") == changed
+    expect_sound(child)
+
+
+def copy_and_kill(source: Server, target: str, seconds: float) -> None:
+    """Begins to copy, and kills the copier after a while."""
+    settings = {name: value for name, value in source.options.items() if name.startswith("atoll_s3_")}
+    connection = {name.upper(): str(value) for name, value in settings.items()}
+    command = [str(paths.program("atollctl")), "copy", str(source.options["atoll_url"]), target]
+    with subprocess.Popen(
+        command, env=os.environ | connection, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as copier:
+        time.sleep(seconds)
+        copier.kill()
+
+
+def test_a_copy_of_a_busy_server_is_of_one_moment_and_opens_without_it(make_server: MakeServer) -> None:
+    source, heir = make_server("source"), make_server("heir")
+    target = str(heir.options["atoll_url"])
+    source.start()
+    fill(source)
+    source.run(
+        "CREATE TABLE shop.a (round INT PRIMARY KEY, body VARCHAR(999)) ENGINE=ATOLL",
+        "CREATE TABLE shop.b (round INT PRIMARY KEY, body VARCHAR(999)) ENGINE=ATOLL",
+    )
+    stop, rounds = threading.Event(), [0]
+
+    def work() -> None:
+        with source.connect() as connection, connection.cursor() as cursor:
+            while not stop.is_set():
+                rounds[0] += 1
+                cursor.execute("BEGIN")
+                for table in "ab":
+                    cursor.execute(f"INSERT INTO shop.{table} VALUES ({rounds[0]}, REPEAT('x', 900))")
+                cursor.execute("COMMIT")
+                if rounds[0] % 50 == 0:
+                    cursor.execute("ALTER TABLE shop.a ENGINE=ATOLL, FORCE")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for kill_after_s in (0.02, 0.1, 0.3):
+            copy_and_kill(source, target, kill_after_s)
+        first = told(source, "copy", behind=(target,))
+        second = told(source, "copy", behind=(target, "--limit-mib-per-second", "100"))
+        least = rounds[0]
+        third = told(source, "copy", behind=(target,))
+    finally:
+        stop.set()
+        worker.join()
+    assert second["adopted"]["reused_files"] > 0 and second["db_uuid"] == first["db_uuid"] == third["db_uuid"]
+    assert not [pin for pin in told(source, "snapshot", "list") if pin["kind"] == "copy"]
+    proof = told(heir, "verify", "--restore")
+    assert proof["is_restorable"] and proof["report"]["bytes_read"] > 0, proof
+    source.kill()
+    lose(source)
+    heir.start()
+    ((in_a, last_a, in_b, last_b),) = heir.run(
+        "SELECT (SELECT COUNT(*) FROM shop.a), (SELECT MAX(round) FROM shop.a), COUNT(*), MAX(round) FROM shop.b"
+    )
+    assert in_a == last_a == in_b == last_b and least - 1 <= last_a <= rounds[0]
+    assert heir.value("SELECT COUNT(*) FROM shop.orders") == ROWS + 1
+    expect_sound(heir)
+
+
+def test_a_copy_that_a_server_has_opened_is_left_alone(make_server: MakeServer) -> None:
+    source, heir = make_server("source"), make_server("heir")
+    target = str(heir.options["atoll_url"])
+    source.start()
+    source.run("CREATE DATABASE shop", "CREATE TABLE shop.t (a INT PRIMARY KEY) ENGINE=ATOLL")
+    told(source, "copy", behind=(target,))
+    heir.start()
+    heir.run("INSERT INTO shop.t VALUES (1)")
+    source.run("INSERT INTO shop.t VALUES (2)")
+    refused = atollctl(source, "copy", behind=(target,))
+    assert refused.returncode == 1 and "one of its own and no copy any more" in refused.stderr, refused
+    assert heir.run("SELECT a FROM shop.t") == [(1,)] or heir.value("SELECT a FROM shop.t") == 1
+
+
+def test_a_protected_snapshot_is_dropped_neither_by_sql_nor_from_outside(make_server: MakeServer) -> None:
+    server = make_server("shop")
+    server.start()
+    server.run("CREATE DATABASE shop", "CREATE TABLE shop.t (a INT PRIMARY KEY) ENGINE=ATOLL")
+    assert server.value("SELECT ATOLL_SNAPSHOT('keep')") == "keep"
+    until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + 3600))
+    told(server, "snapshot", "protect", behind=("keep", "--until", until))
+    with pytest.raises(Exception, match="is protected until"):
+        server.run("SELECT ATOLL_DROP_SNAPSHOT('keep')")
+    refused = atollctl(server, "snapshot", "drop", behind=("keep", "--yes"))
+    assert refused.returncode == 1 and "is protected until" in refused.stderr, refused
+    assert [pin["name"] for pin in told(server, "snapshot", "list")] == ["keep"]
