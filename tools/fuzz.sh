@@ -27,7 +27,7 @@ build_tables() {
   local engine=$ATOLL_ROOT/engine rocksdb=$ATOLL_CACHE/$ROCKSDB_NAME
   local sources=("$ATOLL_ROOT/fuzz/table_fuzz.cc" "$engine"/cloudfs/{file_name,io_status,table_footer,table_reader}.cc)
   sources+=("$engine"/lsm/options.cc "$engine"/lsm/blocks/{head_differences,split_block,split_compression}.cc)
-  sources+=("$engine"/lsm/figures/work_statistics.cc "$engine"/base/{status,work,border/border}.cc)
+  sources+=("$engine"/lsm/figures/work_statistics.cc "$engine"/base/{interrupt,status,work,border/border}.cc)
   if [ -x "$fuzz/table_fuzz" ] && [ -z "$(find "$engine"/{base,bridge,cloudfs,lsm} "${sources[0]}" -newer "$fuzz/table_fuzz" -name '*.[ch]*')" ]; then
     return
   fi

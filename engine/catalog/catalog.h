@@ -201,6 +201,8 @@ class Catalog {
 
   // Databases and side files, so that an empty data directory can be rebuilt.
   Status put_database(const DatabaseDef &def);  // no write when unchanged
+  // From now on the database is remembered without its tables too. One write, the first time.
+  Status keep_database(const std::string &name);
   // Also what stands aside under internal names: the server, which has dropped all tables, does not see it.
   Status drop_database(std::string_view name);
   std::vector<DatabaseDef> databases() const;

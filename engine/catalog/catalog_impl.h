@@ -66,6 +66,7 @@ struct Catalog::Impl {
   void put_table(rocksdb::WriteBatch *batch, const TableDef &table);
   void put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed);
   Status reclaim(const std::vector<Doomed> &all);
+  Status put_database(const DatabaseDef &def);  // under change_mutex
 
   TablePtr find(std::string_view database_name, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;

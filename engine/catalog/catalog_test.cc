@@ -363,6 +363,7 @@ TEST_F(CatalogTest, databases_and_side_files_are_kept_and_unchanged_ones_are_not
   ASSERT_TRUE(catalog_->put_database({"d", "default-character-set=utf8mb4\n"}).ok());
   ASSERT_TRUE(catalog_->put_side_file({"d", "t.TRG", "TYPE=TRIGGERS"}).ok());
   ASSERT_TRUE(catalog_->put_side_file({"d", "absent.TRG", ""}).ok());
+  ASSERT_TRUE(catalog_->keep_database("d").ok());
   EXPECT_EQ(database_->raw()->GetLatestSequenceNumber(), sequence);
   reopen();
   EXPECT_EQ(catalog_->databases(), (std::vector<DatabaseDef>{{"d", "default-character-set=utf8mb4\n"}}));
@@ -372,6 +373,14 @@ TEST_F(CatalogTest, databases_and_side_files_are_kept_and_unchanged_ones_are_not
   reopen();
   EXPECT_TRUE(catalog_->databases().empty());
   EXPECT_TRUE(catalog_->side_files().empty());
+}
+
+TEST_F(CatalogTest, a_database_is_kept_when_its_last_table_is_gone) {
+  ASSERT_TRUE(catalog_->keep_database("d").ok());
+  create("t");
+  ASSERT_TRUE(catalog_->drop("d", "t").ok());
+  reopen();
+  EXPECT_EQ(catalog_->databases(), (std::vector<DatabaseDef>{{"d", ""}}));
 }
 
 TEST_F(CatalogTest, tables_aside_go_with_their_database) {

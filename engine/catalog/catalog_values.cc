@@ -76,11 +76,24 @@ Status Catalog::put_database(const DatabaseDef &def) {
     const auto it = impl_->databases.find(def.name);
     if (it != impl_->databases.end() && it->second == def.options) return Status::Ok();
   }
+  return impl_->put_database(def);
+}
+
+Status Catalog::keep_database(const std::string &name) {
+  const std::lock_guard change(impl_->change_mutex);
+  {
+    const std::shared_lock lock(impl_->mutex);
+    if (impl_->databases.contains(name)) return Status::Ok();
+  }
+  return impl_->put_database({name, ""});
+}
+
+Status Catalog::Impl::put_database(const DatabaseDef &def) {
   rocksdb::WriteBatch batch;
-  impl_->put(&batch, database_key(def.name), encode_blob(def.options));
-  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  const std::unique_lock lock(impl_->mutex);
-  impl_->databases[def.name] = def.options;
+  put(&batch, database_key(def.name), encode_blob(def.options));
+  ATOLL_RETURN_IF_ERROR(write(&batch, true));
+  const std::unique_lock lock(mutex);
+  databases[def.name] = def.options;
   return Status::Ok();
 }
 

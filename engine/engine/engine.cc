@@ -161,14 +161,4 @@ uint64_t Engine::fitting_cache_bytes() const {
   return fitting_bytes(settings_->cache_bytes, base_dir_, is_local_bucket_);
 }
 
-void Engine::note_database(const std::string &directory) {
-  const std::lock_guard lock(mutex_);
-  noted_databases_.insert(directory);
-}
-
-std::set<std::string> Engine::take_noted_databases() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(noted_databases_, {});
-}
-
 }  // namespace atoll::engine

@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "base/status.h"
@@ -71,12 +69,6 @@ class Engine {
   // so.
   uint64_t fitting_cache_bytes() const;
 
-  // A table was created in this database directory (a name as in the file system, without a slash): its
-  // db.opt is to be kept, so that an empty data directory can be rebuilt. take_noted_databases() hands out
-  // the names noted since its last call.
-  void note_database(const std::string &directory);
-  std::set<std::string> take_noted_databases();
-
  private:
   explicit Engine(const Options &options);
   Status open_store(const Options &options);
@@ -92,8 +84,6 @@ class Engine {
   std::unique_ptr<txn::Manager> transactions_;
   std::unique_ptr<catalog::Catalog> catalog_;
   std::unique_ptr<CommitGate> gate_;
-  std::mutex mutex_;  // guards what follows
-  std::set<std::string> noted_databases_;
 };
 
 }  // namespace atoll::engine

@@ -165,13 +165,5 @@ TEST_F(EngineTest, who_asks_for_the_running_engine_hears_why_there_is_none) {
   EXPECT_EQ(ready().code(), Code::kUnavailable);
 }
 
-TEST_F(EngineTest, noted_databases_are_handed_out_once) {
-  const std::unique_ptr<Engine> engine = open();
-  engine->note_database("d");
-  engine->note_database("d");
-  EXPECT_EQ(engine->take_noted_databases(), (std::set<std::string>{"d"}));
-  EXPECT_TRUE(engine->take_noted_databases().empty());
-}
-
 }  // namespace
 }  // namespace atoll::engine

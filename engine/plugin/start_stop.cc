@@ -239,11 +239,6 @@ void sync_appended(const engine::Engine *running) {
   if (status.ok()) state.synced_position = position;
 }
 
-Status sweep_side_files() {
-  for (const std::string &directory : state.owned->take_noted_databases()) state.side_files->note(directory);
-  return state.side_files->sweep();
-}
-
 void tick(uint64_t second) {
   engine::Engine *running = engine::running();
   if (running == nullptr) {
@@ -257,7 +252,7 @@ void tick(uint64_t second) {
   // A fenced server must not write, not even what it knows about itself.
   if (!bridge::ok(atoll_store_may_write(running->store()))) return;
   log_failure(running->catalog()->reclaim());
-  if (second % kSweepSeconds == 0) log_failure(sweep_side_files());
+  if (second % kSweepSeconds == 0) log_failure(state.side_files->sweep());
   log_failure(handler::refresh_statistics([] { return state.stopping.load(); }));
   if (second % kStatisticsSeconds == 0) log_failure(running->catalog()->write_statistics());
 }
@@ -305,7 +300,7 @@ void stop_instance() {
   state.background.reset();
   if (state.owned) {
     if (engine::may_write().ok()) {
-      log_failure(sweep_side_files());
+      log_failure(state.side_files->sweep());
       log_failure(state.owned->catalog()->write_statistics());
     }
     engine::set_not_running(stopped);

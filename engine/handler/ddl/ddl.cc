@@ -162,10 +162,10 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   std::string frm;
   if (form->s->frm_image)
     frm.assign(reinterpret_cast<const char *>(form->s->frm_image->str), form->s->frm_image->length);
-  atoll::engine::running()->note_database(parsed.database);
   atoll::engine::Engine *running = atoll::engine::running();
   const bool is_part = ah::is_partition(parsed.table);
   status = atoll::guarded([&]() -> Status {
+    ATOLL_RETURN_IF_ERROR(running->catalog()->keep_database(parsed.database));
     if (is_part)
       ATOLL_RETURN_IF_ERROR(ah::note_partitioned_frm(name, std::move(frm)));
     else
@@ -213,7 +213,7 @@ int ha_atoll::rename_table(const char *from, const char *to) {
   if (!before && ah::is_internal(source.table) && !ah::is_partition(source.table))
     return ah::rename_for_other_engine(ha_thd(), from, to);
   if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
-  atoll::engine::running()->note_database(target.database);
+  if (Status status = all->keep_database(target.database); !status.ok()) return fail(status);
   Status status = before && before->logical_only
                       ? rename_with_partitions(source, target, from, to)
                       : all->rename(source.database, source.table, target.database, target.table);

@@ -71,14 +71,9 @@ std::string trigger_table(std::string_view trn) {
 SideFiles::SideFiles(catalog::Catalog *catalog, std::string data_dir, FileModes modes)
     : catalog_(catalog), data_dir_(std::move(data_dir)), modes_(modes) {}
 
-void SideFiles::note(std::string_view database) {
-  const std::lock_guard lock(mutex_);
-  noted_.emplace(database);
-}
-
-// Databases with tables of ours, those kept already, and those noted.
+// Databases with tables of ours, and those kept already.
 std::set<std::string> SideFiles::databases() const {
-  std::set<std::string> names(noted_);
+  std::set<std::string> names;
   for (const catalog::DatabaseDef &database : catalog_->databases()) names.insert(database.name);
   for (const catalog::TablePtr &table : catalog_->list("")) names.insert(table->database);
   return names;
@@ -160,7 +155,6 @@ Status SideFiles::sweep() {
     if (broken_.contains(name)) continue;
     ATOLL_RETURN_IF_ERROR(sweep_database(name).with("keeping the files of database `" + name + "`"));
   }
-  noted_.clear();
   return Status::Ok();
 }
 

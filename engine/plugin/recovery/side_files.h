@@ -6,7 +6,7 @@
 // The server tells engines nothing about these files, so sweep() looks: one stat of each database directory
 // (trigger files are replaced by rename, which changes the directory's time) and one of its db.opt.
 //
-// Threads: sweep(), note() and restore() may be called from any thread; one mutex orders them.
+// Threads: sweep() and restore() may be called from any thread; one mutex orders them.
 #pragma once
 
 #include <sys/types.h>
@@ -44,9 +44,6 @@ class SideFiles {
   // Stores what changed since the last sweep. Errors: those of the catalog's writes.
   Status sweep();
 
-  // The database is to be kept although sweep() may not have seen a table in it yet.
-  void note(std::string_view database);
-
  private:
   // What a sweep saw; equal = nothing to read.
   struct Seen {
@@ -69,7 +66,7 @@ class SideFiles {
   const FileModes modes_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<std::string, Seen> seen_;
-  std::set<std::string> noted_, broken_;
+  std::set<std::string> broken_;
 };
 
 // "trigger_table=t" of a .TRN file; empty if there is none.

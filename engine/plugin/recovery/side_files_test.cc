@@ -178,11 +178,11 @@ TEST_F(SideFilesTest, a_dropped_database_is_forgotten_but_one_with_tables_never)
   EXPECT_TRUE(catalog_->side_files().empty());
 }
 
-TEST_F(SideFilesTest, a_noted_database_is_kept_before_it_has_tables) {
+TEST_F(SideFilesTest, a_database_to_be_kept_needs_no_tables) {
   write("n/db.opt", kOptions);
   sweep();
   EXPECT_TRUE(catalog_->databases().empty());
-  side_files_->note("n");
+  ASSERT_TRUE(catalog_->keep_database("n").ok());
   sweep();
   EXPECT_EQ(catalog_->databases()[0].options, kOptions);
 }

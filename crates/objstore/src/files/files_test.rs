@@ -382,6 +382,15 @@ fn a_vanished_local_file_is_reported_and_not_published() {
     assert_eq!(error.code(), crate::Code::Corruption, "{error}");
 }
 
+#[test]
+fn a_local_file_that_vanishes_while_the_directory_is_read_counts_as_absent() {
+    let f = Fixture::new();
+    f.add(1, 100);
+    std::os::unix::fs::symlink("nowhere", f.path(2)).unwrap(); // listed, and not there
+    let f = f.reopen(Vec::new());
+    assert_eq!(f.records().keys().collect::<Vec<_>>(), [&1]);
+}
+
 /// Claims PUB-G1 and PUB-G3 over random histories: what a root names is in the bucket, with the right bytes, for as
 /// long as that root is the newest one.
 #[test]

@@ -78,8 +78,12 @@ impl Files {
             let is_table = path.extension().is_some_and(|e| e == "sst" || e == "blob");
             let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
             if let (true, Some(number)) = (is_table, number) {
-                let size = std::fs::metadata(&path).map_err(io)?.len();
-                found.insert(number, (path, size));
+                match std::fs::metadata(&path) {
+                    Ok(metadata) => drop(found.insert(number, (path, metadata.len()))),
+                    // A store closed before may still be moving its files into the cache, on a thread of its own.
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(io(e)),
+                }
             }
         }
         Ok(found)
