@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -16,6 +16,9 @@ help:                 ## this list
 	@echo "The first run of any target sets the machine up; that takes about 15 minutes on 2 cores."
 	@echo
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
+
+sysbench:
+	@tools/setup/system-packages.sh sysbench
 
 setup:                ## MariaDB, its headers, RocksDB, two S3 servers, a Python environment; in the cache, nothing is done twice
 	@tools/setup/all.sh
@@ -48,7 +51,7 @@ mtr-asan: setup       ## the SQL tests with the plugin under address and undefin
 tsan: setup           ## the C++ and Rust unit tests and RocksDB under the thread sanitizer (slow)
 	@tools/tsan.sh
 
-rocksdb-profile: setup  ## counts the branches of RocksDB under sysbench again, for the compiler (after a new version or other flags)
+rocksdb-profile: setup sysbench  ## counts the branches of RocksDB under sysbench again, for the compiler (after a new version or other flags)
 	@tools/rocksdb_profile.sh
 
 mtr-conformance: build  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 WORKERS=4 KEEP_REFERENCE=yes
@@ -99,19 +102,22 @@ bench-tpch: build     ## SCALE=0.1 REPEAT=3: plans, answers and times of TPC-H b
 bench-ddl: build      ## TABLES=5000 GIGABYTES=10 REPEAT=3: drop, truncate and instant ALTER of a large table; build/bench/ddl.json
 	@$(PYTHON) bench/ddl.py --tables $(or $(TABLES),5000) --gigabytes $(or $(GIGABYTES),10) --repeat $(or $(REPEAT),3)
 
-bench-oltp: build     ## QUICK=1 ROWS=200000 THREADS=1,4 REPEAT=3 RUN_SECONDS=5 SETUPS="InnoDB,MyRocks,Atoll": sysbench's scripts, CPU per transaction
+bench-oltp: build sysbench ## QUICK=1 ROWS=200000 THREADS=1,4 REPEAT=3 RUN_SECONDS=5 SETUPS="InnoDB,MyRocks,Atoll": sysbench's scripts, CPU per transaction
 	@$(PYTHON) bench/oltp.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(ONLY),--only "$(ONLY)")
 
-bench-commit: build   ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
+bench-access: build   ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="ref join": the statements of the cost contracts, CPU of each
+	@$(PYTHON) bench/access.py $(BENCH_ARGS) $(if $(ONLY),--only "$(ONLY)")
+
+bench-commit: build sysbench ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
 	@$(PYTHON) bench/commit.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(LATENCIES),--latencies $(LATENCIES)) $(if $(BINLOG),--binlog $(BINLOG))
 
-bench-cache: build    ## QUICK=1 ROWS=1000000: reads with the block cache from all of the data to none, parts cached or not
+bench-cache: build sysbench ## QUICK=1 ROWS=1000000: reads with the block cache from all of the data to none, parts cached or not
 	@$(PYTHON) bench/cache.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS))
 
-bench-tpcc: build     ## QUICK=1 WAREHOUSES=10 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 LONG=1: TPC-C; with MEMORY (MiB) larger than it, LONG half an hour
+bench-tpcc: build sysbench ## QUICK=1 WAREHOUSES=10 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 LONG=1: TPC-C; with MEMORY (MiB) larger than it, LONG half an hour
 	@$(PYTHON) bench/tpcc.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(WAREHOUSES),--warehouses $(WAREHOUSES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LONG),--long)
 
-bench-linkbench: build  ## QUICK=1 NODES=300000 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 PARTITIONS=16: LinkBench; with MEMORY (MiB) the data are four times as large
+bench-linkbench: build sysbench ## QUICK=1 NODES=300000 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 PARTITIONS=16: LinkBench; with MEMORY (MiB) the data are four times as large
 	@$(PYTHON) bench/linkbench.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(NODES),--nodes $(NODES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(PARTITIONS),--partitions $(PARTITIONS))
 
 bench-blob: build     ## QUICK=1 BYTES=1073741824 REPEAT=3: objects of 1 KiB to 10 MiB are imported, scanned, deleted

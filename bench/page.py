@@ -21,7 +21,7 @@ from common.goals import goals_table
 from harness import paths
 
 # The order on the page. Reports of other names follow.
-ORDER = ("oltp", "tpcc", "linkbench", "blob", "neo", "commit", "cache")
+ORDER = ("oltp", "access", "tpcc", "linkbench", "blob", "neo", "commit", "cache")
 # These keep figures of another shape; README and their own output show them.
 OTHERS = ("archive", "tpch", "ddl")
 HEAD = """# Benchmarks

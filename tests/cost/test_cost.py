@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pymysql
 import pytest
 from conftest import Lab
-from cost_patterns import CHANGES, READS, Pattern
+from cost_patterns import CHANGES, READS, Pattern, table_statements
 from harness.process import discard, scratch_directory
 from harness.server import Server
 
@@ -41,43 +41,10 @@ HIDDEN_MAX = (
     450  # of each deleted row the tombstone and the version below it; an estimate passes up to 100 rows twice
 )
 
-TABLES = """
-CREATE TABLE t (id INT NOT NULL PRIMARY KEY, k INT NOT NULL, u INT NOT NULL, ten INT NOT NULL, digit INT NOT NULL,
-  seldom INT, word VARCHAR(20) NOT NULL, text VARCHAR(60) NOT NULL, plain INT NOT NULL, KEY by_k (k),
-  UNIQUE KEY by_u (u), KEY by_ten (ten, k),
-  KEY by_digit (digit, k), KEY by_seldom (seldom), KEY by_word (word), KEY by_text (text(8)));
-CREATE TABLE pair (quarter INT NOT NULL, id INT NOT NULL, plain INT NOT NULL, PRIMARY KEY (quarter, id));
-CREATE TABLE account (quarter INT NOT NULL, id INT NOT NULL, plain INT NOT NULL, note INT NOT NULL,
-  PRIMARY KEY (quarter, id), KEY by_plain (quarter, plain));
-CREATE TABLE many (grp INT NOT NULL, id INT NOT NULL, PRIMARY KEY (grp, id));
-CREATE TABLE part (id INT NOT NULL PRIMARY KEY, plain INT NOT NULL) PARTITION BY HASH (id DIV 10) PARTITIONS 4;
-CREATE TABLE few (id INT NOT NULL PRIMARY KEY) ENGINE=MEMORY;
-CREATE TABLE w0 (id INT NOT NULL PRIMARY KEY, a INT, b INT, c INT, d INT);
-CREATE TABLE w1 (id INT NOT NULL PRIMARY KEY, a INT, b INT, c INT, d INT, KEY (a));
-CREATE TABLE w2 (id INT NOT NULL PRIMARY KEY, a INT, b INT, c INT, d INT, KEY (a), KEY (b));
-CREATE TABLE w4 (id INT NOT NULL PRIMARY KEY, a INT, b INT, c INT, d INT, KEY (a), KEY (b), KEY (c), KEY (d));
-CREATE TABLE wu (id INT NOT NULL PRIMARY KEY, a INT, b INT, c INT, d INT, UNIQUE KEY (a));
-INSERT INTO t SELECT seq * 10, seq * 10, seq * 10, seq DIV 10, seq MOD 10,
-  IF(seq BETWEEN {rows} DIV 2 AND {rows} DIV 2 + 9, NULL, seq * 10), CONCAT('w', LPAD(seq * 10, 7, '0')),
-  CONCAT(LPAD(seq DIV 10, 8, '0'), ' and more ', seq), seq MOD 7 FROM seq_1_to_{rows};
-INSERT INTO pair SELECT (seq - 1) DIV ({rows} DIV 4), seq * 10, seq MOD 7 FROM seq_1_to_{rows};
-INSERT INTO account SELECT quarter, id, plain, 0 FROM pair;
-INSERT INTO many SELECT seq MOD 20, seq * 10 FROM seq_1_to_{rows};
-INSERT INTO part SELECT seq * 10, seq MOD 7 FROM seq_1_to_{rows};
-INSERT INTO w0 SELECT seq * 10, seq * 10, seq, seq, seq FROM seq_1_to_{rows};
-INSERT INTO w1 SELECT * FROM w0;
-INSERT INTO w2 SELECT * FROM w0;
-INSERT INTO w4 SELECT * FROM w0;
-INSERT INTO wu SELECT * FROM w0;
-INSERT INTO few SELECT {rows} * 5 + seq * 100 FROM seq_0_to_9
-"""
-
 
 def create_tables(server: Server, engine: str, database: str, rows: int) -> None:
     server.run(f"CREATE DATABASE {database}")
-    statements = [s for s in TABLES.format(rows=rows).split(";\n") if s.strip()]
-    server.run(f"SET default_storage_engine = {engine}", *statements, database=database)
-    server.run("ANALYZE TABLE t, pair, account, many, part", database=database)
+    server.run(f"SET default_storage_engine = {engine}", *table_statements(rows), database=database)
 
 
 def fill(server: Server) -> None:

@@ -1,6 +1,8 @@
 #!/bin/bash
 # Makes sure that the compilers and libraries of the build are installed. The server is none of them (mariadb.sh).
 #
+#   tools/setup/system-packages.sh [PACKAGE...]      these as well; the benchmarks need sysbench
+#
 # As root it installs what is missing, which needs the network. As an ordinary user it installs nothing: it names what is
 # missing and prints the one command that root has to type. No installed package is upgraded, downgraded or removed.
 . "$(dirname "$0")/common.sh"
@@ -15,21 +17,21 @@ is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" 
 
 missing_packages() {
   local package
-  for package in $BUILD_PACKAGES; do
+  for package in $BUILD_PACKAGES "$@"; do
     is_installed "$package" || printf '%s ' "$package"
   done
   # Debian's own Python comes without the part that makes virtual environments.
   python3 -c 'import venv, ensurepip' 2>/dev/null || printf 'python3-venv '
 }
 
-missing=$(missing_packages)
+missing=$(missing_packages "$@")
 [ -n "$missing" ] || exit 0
 install="apt-get install -y --no-install-recommends --no-remove $missing"
 if [ "$(id -u)" != 0 ]; then
-  die "packages of the build are missing, and installing them needs root rights: $missing" \
+  die "packages are missing, and installing them needs root rights: $missing" \
     "type once: sudo sh -c 'apt-get update && $install'"
 fi
-say "installing packages of the build: $missing(log: $LOG)"
+say "installing packages: $missing(log: $LOG)"
 run_logged "$LOG" env DEBIAN_FRONTEND=noninteractive apt-get -q update
 # shellcheck disable=SC2086  # words of a command
 run_logged "$LOG" env DEBIAN_FRONTEND=noninteractive $install

@@ -1,0 +1,138 @@
+"""Every way to reach or change rows that has a cost contract: what a statement costs the server, beside InnoDB.
+
+The statements and tables are those of tests/cost/cost_patterns.py, which counts work; here it is the server's CPU.
+Tables are filled and compacted, then the server restarts. A change is rolled back, which is measured with it.
+
+    build/bin/python bench/access.py --rows 200000 --repeat 3
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "cost"))
+
+from common.compare import interleave
+from common.fleet import arguments_parser, command_of, fleet, repetitions_of
+from common.measure import cpu_clock_s, wait_idle
+from common.report import Report, figure, two_digits
+from common.rig import BASELINE, MIB, Running, chosen_setups
+from cost_patterns import CHANGES, READS, Pattern, table_statements
+
+DATABASE = "access"
+TABLES = ("t", "pair", "account", "many", "part")
+WARM_UP = 20  # executions
+
+
+class AccessPaths:
+    """The loaded servers, and how one statement is measured on one of them."""
+
+    def __init__(self, runnings: dict[str, Running], rows: int, executions: int):
+        self.runnings = runnings
+        self.middle = rows * 5  # a key, see the tables
+        self.rows = rows
+        self.executions = executions
+
+    def load(self) -> None:
+        for running in self.runnings.values():
+            running.execute(f"CREATE DATABASE {DATABASE}")
+            engine = f"SET default_storage_engine = {running.engine}"
+            running.execute(engine, *table_statements(self.rows), database=DATABASE)
+            running.execute(*(f"OPTIMIZE TABLE {table}" for table in TABLES), database=DATABASE)
+            running.settle()
+            running.restart()
+            # The server's own table in memory is empty now.
+            few = next(line for line in table_statements(self.rows) if line.startswith("INSERT INTO few"))
+            running.execute(few, "SELECT COUNT(text) FROM t IGNORE INDEX (by_text)", database=DATABASE)
+
+    def run(self, pattern: Pattern, repetitions: int) -> dict[str, Any]:
+        return interleave(
+            list(self.runnings), repetitions, lambda name, _: self._run_one(self.runnings[name], pattern)
+        )
+
+    def _run_one(self, running: Running, pattern: Pattern) -> dict[str, Any]:
+        is_change = pattern in CHANGES
+        statement = pattern.statement.format(m=self.middle)
+        wait_idle(running)
+        with running.server.connect(DATABASE) as connection, connection.cursor() as cursor:
+            if pattern.before:
+                cursor.execute(pattern.before)
+
+            def execute(times: int) -> None:
+                for _ in range(times):
+                    if is_change:
+                        cursor.execute("BEGIN")
+                    cursor.execute(statement)
+                    cursor.fetchall()
+                    if is_change:
+                        cursor.execute("ROLLBACK")
+
+            execute(WARM_UP)
+            before = cpu_clock_s(running.pid)
+            execute(self.executions)
+            spent_s = cpu_clock_s(running.pid) - before
+            if pattern.after:
+                cursor.execute(pattern.after)
+        return {"cpu_us": spent_s / self.executions * 1e6}
+
+
+def summary(cases: dict[str, dict[str, Any]], setups: list[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """Returns for each setup the median of the ratios, the greatest, and how many are above 1.5 and 2."""
+    found = {}
+    for setup in setups:
+        ratios = [ratio for case in cases.values() if (ratio := figure(case, setup, "cpu_us", "ratio"))]
+        if ratios:
+            values = {
+                "median": statistics.median(ratios),
+                "greatest": max(ratios),
+                "above 1.5": float(sum(ratio > 1.5 for ratio in ratios)),
+                "above 2": float(sum(ratio > 2 for ratio in ratios)),
+            }
+            found[setup] = {name: {"ratio": value} for name, value in values.items()}
+    return found
+
+
+def main() -> int:
+    parser = arguments_parser(__doc__.splitlines()[0], rows=200_000)
+    parser.add_argument("--only", default="", help="names of statements that contain this")
+    arguments = parser.parse_args()
+    setups = chosen_setups(
+        arguments.setups, ("InnoDB", "Atoll") if arguments.quick else ("InnoDB", "MyRocks", "Atoll")
+    )
+    chosen = [pattern for pattern in (*READS, *CHANGES) if arguments.only in pattern.name]
+    executions, repetitions = (100 if arguments.quick else 300), repetitions_of(arguments)
+    settings = {
+        "rows": arguments.rows, "clients": 1,
+        "executions of each statement": f"{executions} after {WARM_UP} of warm-up",
+        "repetitions": repetitions, "caches": f"{arguments.memory_mib} MiB", "durability of Atoll": "local",
+    }  # fmt: skip
+    text = "All ways to reach and to change rows that have a cost contract (docs/costs.md), of some ten rows each."
+    report = Report(
+        "access",
+        "Access paths",
+        command_of("bench-access", parser, arguments),
+        text,
+        settings,
+        quick=arguments.quick,
+    )
+    with fleet(setups, report, arguments.memory_mib * MIB) as runnings:
+        paths = AccessPaths(runnings, arguments.rows, executions)
+        paths.load()
+        cases = {pattern.name: paths.run(pattern, repetitions) for pattern in chosen}
+    found = summary(cases, [setup for setup in setups if setup != BASELINE])
+    report.results.update(statements=cases, summary={"setups": found})
+    rows = [
+        [name, *(two_digits(value["ratio"]) for value in values.values())] for name, values in found.items()
+    ]
+    report.add_table(f"Ratios to {BASELINE}", ["", "median", "greatest", "above 1.5", "above 2"], rows)
+    report.add_comparison("CPU of the server per statement, µs", cases, "cpu_us", setups)
+    report.save()
+    return 0 if not report.failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
