@@ -76,7 +76,7 @@ pub(crate) struct RunTable {
     runs: Vec<WalRun>,
     /// Something in `runs` is in no root yet.
     is_unnamed: bool,
-    /// The object of the last merge that was begun.
+    /// The object of the last merge that was begun, while it is not known to be in the bucket.
     begun: Option<WalRun>,
     loose_first: u64,
     /// Bytes of each loose chunk from `loose_first` on.
@@ -149,6 +149,7 @@ impl RunTable {
     /// The merged object is in the bucket, with `bytes`; it takes the place of what went into it.
     pub(crate) fn merged(&mut self, merge: &Merge, bytes: u64) {
         let run = WalRun { first: merge.first, end: merge.end, bytes };
+        self.begun = None; // it stays in `runs` until a root has named it
         self.runs.retain(|old| old.first < run.first || old.first >= run.end);
         let at = self.runs.partition_point(|old| old.first < run.first);
         self.runs.insert(at, run);

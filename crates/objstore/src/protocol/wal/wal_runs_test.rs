@@ -137,6 +137,8 @@ fn a_run_that_became_superfluous_is_named_once_and_then_forgotten() {
         table.chunk_cut(10);
     }
     let merge = table.plan(&LIMITS, 40).unwrap();
+    table.begin(&merge);
+    assert_eq!(table.on_their_way().count(), 1);
     // A flush publishes a root that needs nothing of it while it is on its way.
     table.root_published(&[], 40);
     table.merged(&merge, 1000);
@@ -145,4 +147,5 @@ fn a_run_that_became_superfluous_is_named_once_and_then_forgotten() {
     assert_eq!(runs, vec![WalRun { first: 0, end: 40, bytes: 1000 }]);
     table.root_published(&runs, 40);
     assert!(!table.is_unnamed() && table.runs().is_empty() && table.objects() == 0);
+    assert_eq!(table.on_their_way().count(), 0, "the collector would keep its object");
 }
