@@ -16,15 +16,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "cost"))
 
-from common.compare import interleave
+from common.compare import figure, interleave
 from common.fleet import arguments_parser, command_of, fleet, repetitions_of
 from common.measure import cpu_clock_s, wait_idle
-from common.report import Report, figure, two_digits
+from common.report import Report, two_digits
 from common.rig import BASELINE, MIB, Running, chosen_setups
-from cost_patterns import CHANGES, READS, Pattern, table_statements
+from cost_patterns import CHANGES, READ_TABLES, READS, Pattern, table_statements
 
 DATABASE = "access"
-TABLES = ("t", "pair", "account", "many", "part")
 WARM_UP = 20  # executions
 
 
@@ -42,7 +41,7 @@ class AccessPaths:
             running.execute(f"CREATE DATABASE {DATABASE}")
             engine = f"SET default_storage_engine = {running.engine}"
             running.execute(engine, *table_statements(self.rows), database=DATABASE)
-            running.execute(*(f"OPTIMIZE TABLE {table}" for table in TABLES), database=DATABASE)
+            running.execute(*(f"OPTIMIZE TABLE {table}" for table in READ_TABLES), database=DATABASE)
             running.settle()
             running.restart()
             # The server's own table in memory is empty now.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from harness.objectstores import Minio, ObjectStore, Versitygw
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory, stop_everything
 from harness.proxy import FaultProxy
 from harness.server import Server, s3_options
+from harness.windows import only_in_test_bucket
 
 # The S3 server of tests that name none: `make test-bucket` runs its tests on one after the other.
 STORE = {"minio": Minio, "versitygw": Versitygw}[os.environ.get("ATOLL_TEST_STORE", "minio")]
@@ -105,6 +106,28 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 _FAILED = pytest.StashKey[bool]()
+
+
+MakeServer = Callable[[str], Server]
+
+
+@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
+def make_server(lab, request) -> MakeServer:
+    """Makes servers, not started, each with a database of its own name in one bucket."""
+    if request.param == "file":
+        (lab.home / "bucket").mkdir()
+
+        def in_directory(name: str) -> Server:
+            return lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", atoll_durability="sync")
+
+        return in_directory
+    store = lab.store(Versitygw)
+
+    def in_bucket(name: str) -> Server:
+        options = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
+        return lab.server(name, **options, atoll_durability="sync")
+
+    return in_bucket
 
 
 @pytest.hookimpl(wrapper=True)

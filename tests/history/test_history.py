@@ -7,40 +7,17 @@ Method: real servers on a directory and on an S3 server; digests of the tables a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
+from conftest import MakeServer
 from harness.atollctl import atollctl
 from harness.digest import database_digests
-from harness.objectstores import Versitygw
 from harness.process import wait_until
-from harness.server import Server, s3_options
-from harness.windows import only_in_test_bucket
+from harness.server import Server
 
 ROWS = 20_000
 # Ten seconds for a tomb, a minute of grace, and a search.
 COLLECTED_WITHIN_S = 150
-
-MakeServer = Callable[[str], Server]
-
-
-@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
-def make_server(lab, request) -> MakeServer:
-    """Makes servers, not started, each with a database of its own name in one bucket."""
-    if request.param == "file":
-        (lab.home / "bucket").mkdir()
-
-        def in_directory(name: str) -> Server:
-            return lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", atoll_durability="sync")
-
-        return in_directory
-    store = lab.store(Versitygw)
-
-    def in_bucket(name: str) -> Server:
-        options = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
-        return lab.server(name, **options, atoll_durability="sync")
-
-    return in_bucket
 
 
 def told(server: Server, *arguments: str, behind: tuple[str, ...] = ()):

@@ -12,37 +12,14 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
+from conftest import MakeServer
 from harness import paths
 from harness.atollctl import atollctl
 from harness.digest import database_digests
-from harness.objectstores import Versitygw
-from harness.server import Server, s3_options
-from harness.windows import only_in_test_bucket
+from harness.server import Server
 from test_history import ROWS, change, expect_sound, fill, told
-
-MakeServer = Callable[[str], Server]
-
-
-@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
-def make_server(lab, request) -> MakeServer:
-    """Makes servers, not started, each with a database of its own name in one bucket."""
-    if request.param == "file":
-        (lab.home / "bucket").mkdir()
-
-        def in_directory(name: str) -> Server:
-            return lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", atoll_durability="sync")
-
-        return in_directory
-    store = lab.store(Versitygw)
-
-    def in_bucket(name: str) -> Server:
-        options = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
-        return lab.server(name, **options, atoll_durability="sync")
-
-    return in_bucket
 
 
 def lose(server: Server) -> None:
