@@ -3,7 +3,7 @@
 use crate::output::Printer;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar of bytes; hidden where JSON is wanted or nobody looks.
+/// A progress bar in bytes. It is hidden with `--json`, and when the output is no terminal.
 pub(crate) fn bytes_bar(printer: &Printer) -> ProgressBar {
     let bar = if printer.is_json() { ProgressBar::hidden() } else { ProgressBar::new(0) };
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {

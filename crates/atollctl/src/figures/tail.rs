@@ -1,4 +1,4 @@
-//! `atollctl tail`: follows what is being published, until it is interrupted or nobody reads any more.
+//! `atollctl tail`: prints what the server publishes, until it is interrupted or its output is closed.
 
 use crate::output::{Printer, shown, size};
 use objstore::StoreError;
@@ -42,7 +42,7 @@ pub(crate) async fn run(
     }
 }
 
-/// False: nobody reads any more.
+/// Prints one event. False when the output is closed.
 fn tell(printer: &Printer, event: &TailEvent) -> bool {
     if printer.is_json() {
         return serde_json::to_string(event).is_ok_and(|line| printer.try_line(&line));

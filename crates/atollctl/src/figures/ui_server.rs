@@ -53,7 +53,7 @@ impl Site {
     }
 }
 
-/// A socket and who may ask.
+/// A listening socket, and the token that a request must carry.
 pub(crate) struct Server {
     listener: TcpListener,
     port: u16,

@@ -52,7 +52,7 @@ impl Usage {
 /// What one table, index or kind of object takes.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// `database.table`, or in parentheses what it is when it is no table or its name is not known.
+    /// `database.table`. In parentheses: what the bytes are, when they belong to no table or the table's name is unknown.
     pub(crate) name: String,
     /// Of an index; empty for all indexes together.
     pub(crate) index: String,

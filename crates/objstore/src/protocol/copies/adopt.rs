@@ -1,10 +1,10 @@
-//! Table files that a database gets from elsewhere: copies below its own prefix, made by whoever has claimed an epoch of it, before the
-//! root that names them.
+//! Table files that a database gets from elsewhere. A copier claims an epoch of the database, copies the files below the database's
+//! own prefix, and then writes the root that names them.
 //!
-//! A copy is called after what it is a copy of, so whoever goes on after a copier that died finds what is there already.
+//! The name of a copy is made from the name of its source. So the copier that follows one that died finds the copies that exist.
 //!
 //! ADOPT-1: a copy that no root of the database names yet is used only if every epoch since it was made was a copier's. A server deletes
-//!     what no root of its own names, a request of it may land late, and nobody can tell what it has seen. Copiers delete only what the
+//!     what no root of its own names. Its deletion may land late, and a copier cannot know which objects it concerns. Copiers delete only what the
 //!     copier of a newer root does not name (mirror.rs), and no copier uses that again.
 
 use crate::error::{Result, StoreError};
@@ -124,7 +124,7 @@ impl Copier<'_> {
         }
     }
 
-    /// Rule ADOPT-1: keys of copies by what they are copies of, and their size.
+    /// The copies that ADOPT-1 allows this copier to use again: their keys, by the name from the source and the size.
     async fn reusable(
         &self,
         named: &BTreeMap<u64, FileRecord>,

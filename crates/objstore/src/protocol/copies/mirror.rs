@@ -3,7 +3,7 @@
 //! ```text
 //! source   pin the state                                          nothing of it goes while it is copied
 //! target   refuse it unless it is empty, or the newest epoch was claimed by a copier of this database
-//!          take epoch E, look who had E-1, close the former ones, create root/E/0
+//!          claim epoch E, read the claim of E-1, close the former epochs, create root/E/0
 //!          copy table files that are not there: adopt.rs
 //!          copy MANIFEST and log, write the file map; create root/E/1         the copy has that state
 //!          create db.json, the first time                                     the copy exists
@@ -13,8 +13,8 @@
 //!
 //! MIRROR-1: a copy has the state of one moment of the source, whole: that of the round before until `root/E/1` is there. So a copier may
 //!     die anywhere; the next one goes on with the files that are there (ADOPT-1).
-//! MIRROR-2: a copy that a server has opened is a database of its own, and no copier writes there again: epochs are taken one by one, so
-//!     whoever has E knows who had E-1. A server that opens it while a copier works fences that copier.
+//! MIRROR-2: a copy that a server has opened is a database of its own, and no copier writes there again: epochs are claimed one by one, so
+//!     the owner of E knows the owner of E-1. A server that opens it while a copier works fences that copier.
 //! MIRROR-3: a copier deletes only what was made in its own epoch or before, what neither its root nor a pin needs, and only while its
 //!     root is the newest.
 
@@ -50,7 +50,7 @@ const PARALLEL_DELETES: usize = 8;
 pub struct CopyRequest {
     /// None: what is in the bucket now.
     pub past: Option<Past>,
-    /// Where the copy is, for whoever looks at the source.
+    /// Where the copy is. `atollctl snapshot list` of the source shows it.
     pub place: String,
     /// Who copies, for people.
     pub creator: String,
