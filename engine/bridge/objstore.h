@@ -21,6 +21,7 @@ extern "C" {
 
 typedef struct atoll_opener atoll_opener;
 typedef struct atoll_store atoll_store;
+typedef struct atoll_mount atoll_mount;
 typedef struct atoll_file atoll_file;
 
 typedef struct {
@@ -154,6 +155,27 @@ atoll_result atoll_store_drop_snapshot(const atoll_store *store, const char *nam
  * Requests: a LIST, and those that read the newest root and that of each. Errors: kUnavailable, kInterrupted. */
 atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
                                         void (*each)(void *context, const atoll_snapshot *snapshot));
+
+/* ---- States of the past, for reading (rule MOUNT-1). A mount may be read by any thread; close its files first. ---- */
+
+/* Holds the state that `when` names: a snapshot, or else a moment in UTC, as '2026-01-31 23:59:59'. Writes MANIFEST,
+ * CURRENT and the log that ends at that moment into `directory`, which must not exist. `schema`: for people.
+ * What is local only must have been published before (atoll_store_publish). The caller removes `directory`, also
+ * after an error. Errors: kInvalid (neither a snapshot nor a moment; a moment that cannot be had, with those that
+ * can), kFenced, kUnavailable, kNoSpace, kInterrupted. Requests: those of a restore, and some small ones. */
+atoll_result atoll_store_mount(const atoll_store *store, const char *when, const char *schema,
+                               const char *directory, atoll_mount **out);
+/* What only the mount needed is deleted from the bucket later. No request. */
+void atoll_mount_close(atoll_mount *mount);
+/* Of the newest commit in it, in microseconds since 1970; 0: there was none. */
+uint64_t atoll_mount_commit_us(const atoll_mount *mount);
+/* 0: there is no such table file. No request. */
+int atoll_mount_file_size(const atoll_mount *mount, uint64_t number, uint64_t *bytes);
+/* Calls `each` for every table file, by number. No request. */
+void atoll_mount_list_files(const atoll_mount *mount, void *context,
+                            void (*each)(void *context, uint64_t number, uint64_t bytes));
+/* As atoll_file_open(). Errors: kNotFound. */
+atoll_result atoll_mount_open_file(const atoll_mount *mount, uint64_t number, atoll_file **out);
 
 atoll_result atoll_file_open(atoll_store *store, uint64_t number, atoll_file **out);
 void atoll_file_close(atoll_file *file);

@@ -12,6 +12,12 @@ pub struct OpenFile {
     file: FileHandle,
 }
 
+impl OpenFile {
+    pub(crate) fn new(file: FileHandle) -> Self {
+        Self { file }
+    }
+}
+
 /// # Safety
 ///
 /// - `store` is open; `out` points to a writable pointer.
@@ -25,7 +31,7 @@ pub unsafe extern "C" fn atoll_file_open(
         // SAFETY: the caller upholds the rules above.
         let file = unsafe { reach(store) }.files().open(number)?;
         // SAFETY: as above.
-        unsafe { *out = Box::into_raw(Box::new(OpenFile { file })) };
+        unsafe { *out = Box::into_raw(Box::new(OpenFile::new(file))) };
         Ok(())
     })
 }

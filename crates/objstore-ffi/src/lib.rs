@@ -4,12 +4,13 @@
 //! under [`guard`], and returns; a panic becomes `Code::Bug` and never unwinds into C++.
 //!
 //! Threads: all functions may run at once on one store, except open and close. The handles are boxes that C++
-//! owns: `atoll_store` from open to close, `atoll_file` from open to close; a store outlives its files.
+//! owns: `atoll_store`, `atoll_mount` and `atoll_file` from open to close; a store outlives its mounts and files.
 
 mod abi;
 mod file;
 mod guard;
 mod log_stream;
+mod mount;
 mod snapshots;
 mod stats;
 mod store;
@@ -17,6 +18,7 @@ mod store;
 pub use abi::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
 pub use file::*;
 pub use log_stream::*;
+pub use mount::*;
 pub use snapshots::*;
 pub use stats::*;
 pub use store::*;

@@ -268,6 +268,14 @@ impl Files {
         Ok(FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone()))
     }
 
+    /// Opens file `number` of another state of the database for reading; it is the live one when that is the same object. No request.
+    pub fn open_past(&self, number: u64, record: &FileRecord) -> FileHandle {
+        let live = self.state.lock().live.get(&number).filter(|entry| entry.key == record.key).cloned();
+        let entry = live.unwrap_or_else(|| Arc::new(Entry::known(number, record, None)));
+        let cache = self.cache.read().clone();
+        FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone())
+    }
+
     /// Whether objects wait for a root that does not name them.
     pub fn has_garbage(&self) -> bool {
         !self.state.lock().garbage.is_empty()

@@ -43,6 +43,7 @@ pub use copies::prove::Proof;
 pub use format::fuzzing;
 pub use gc::{GcPlan, HistoryLimits};
 pub use history::clone::{CloneRequest, CloneStatus};
+pub use history::mount::Mount;
 pub use history::past::Past;
 pub use history::rewind::{RewindRequest, RewindStatus};
 pub use history::snapshot::{SNAPSHOT_NAME_BYTES_MAX, SnapshotStatus};

@@ -20,7 +20,7 @@ use crate::protocol::wal::wal_runs::MergeLimits;
 use crate::protocol::wal::wal_table::WalTable;
 use crate::requests::bucket::Bucket;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -164,6 +164,8 @@ pub(crate) struct Shared {
     pub(crate) inbox: Inbox,
     /// What the history is to keep.
     pub(crate) history: HistoryQueue,
+    /// The pins of what this process has mounted (mount.rs).
+    pub(crate) mounts: Mutex<BTreeSet<String>>,
     /// Chunks have arrived, or a root names what was merged: there may be something to merge.
     pub(crate) wake_merger: Notify,
     /// A merged object waits for a root that names it.
@@ -240,6 +242,7 @@ impl Shared {
             wake_watch: Notify::new(),
             inbox: Inbox::default(),
             history: HistoryQueue::default(),
+            mounts: Mutex::default(),
             wake_merger: Notify::new(),
             merged: Notify::new(),
             shipped: Notify::new(),

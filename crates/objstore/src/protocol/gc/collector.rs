@@ -16,7 +16,7 @@ use crate::machine::fill_random;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
-use crate::protocol::history::pin::{Listed, horizon_of};
+use crate::protocol::history::pin::{self, Listed, horizon_of};
 use crate::protocol::shared::{Former, Shared};
 use crate::requests::bucket::ObjectInfo;
 use crate::stats::read;
@@ -262,7 +262,7 @@ impl Collector {
         let bucket = &self.shared.bucket;
         let listed = Listed::among(objects);
         self.held.update(bucket, &listed).await?;
-        for key in &listed.released {
+        for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
             bucket.delete(key).await?;
         }
         let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
@@ -270,6 +270,13 @@ impl Collector {
         };
         self.hold(&reason);
         Ok(false)
+    }
+
+    /// Rule MOUNT-1.
+    fn ended_mounts(&self, listed: &Listed) -> Vec<String> {
+        let mounts = self.shared.mounts.lock();
+        let is_ended = |key: &&String| pin::is_mount_key(key) && !mounts.contains(*key);
+        listed.pins.iter().filter(is_ended).cloned().collect()
     }
 
     fn hold(&mut self, reason: &str) {

@@ -41,6 +41,9 @@ const HISTORY: &str = "pin/history-";
 /// The pins of whoever copies the database begin so.
 const COPY: &str = "pin/copy-";
 
+/// The pins of states that the owner of the database has mounted begin so.
+const MOUNT: &str = "pin/mount-";
+
 /// Behind the name of a pin whose holder needs it no more.
 const RELEASED: &str = "-released";
 
@@ -165,6 +168,16 @@ pub(crate) fn copy_key(nonce: &Nonce) -> String {
 /// Whether `key` is the pin of a copier.
 pub(crate) fn is_copy_key(key: &str) -> bool {
     key.starts_with(COPY)
+}
+
+/// A new pin of a mount (mount.rs), of the process with this nonce.
+pub(crate) fn mount_key(nonce: &Nonce) -> String {
+    format!("{MOUNT}{:032x}", u128::from_be_bytes(*nonce))
+}
+
+/// Whether `key` is the pin of a mount.
+pub(crate) fn is_mount_key(key: &str) -> bool {
+    key.starts_with(MOUNT)
 }
 
 /// The pin of `root` in the history. A root has one at most, so its name is used once (PIN-2).

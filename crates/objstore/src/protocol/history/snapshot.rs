@@ -39,7 +39,7 @@ const SNAPSHOT: &str = "snapshot";
 pub struct SnapshotStatus {
     /// Of the snapshot; of what a clone holds: where the clone is; empty for the history.
     pub name: String,
-    /// `snapshot`; `clone`; `copy`: who copies the database elsewhere, or proves that it can be restored, works or has died; `history`: every commit behind the one shown can be had again; `unfinished`: who made the snapshot has not ended, or has died; `unknown`.
+    /// `snapshot`; `clone`; `mount`: the server has it mounted as the schema of that name, or has died; `copy`: who copies the database elsewhere, or proves that it can be restored, works or has died; `history`: every commit behind the one shown can be had again; `unfinished`: who made the snapshot has not ended, or has died; `unknown`.
     pub kind: String,
     /// The object that holds it; of the history the oldest one.
     pub pin: String,
@@ -394,6 +394,7 @@ pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStat
     let kind = match pin.kind {
         PinKind::Snapshot => SNAPSHOT,
         PinKind::Clone if pin::is_copy_key(&key) => "copy",
+        PinKind::Clone if pin::is_mount_key(&key) => "mount",
         PinKind::Clone => "clone",
         PinKind::History => HISTORY,
     };

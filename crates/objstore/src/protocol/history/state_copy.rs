@@ -62,6 +62,17 @@ pub(in crate::protocol) async fn write(
     Ok(manifest.len() as u64 + log_bytes)
 }
 
+/// The log of `moment`, as [`write`] copies it: what a reader of that state needs besides table files and MANIFEST.
+///
+/// Requests: a LIST, and a GET per chunk.
+pub(in crate::protocol) async fn read_log(
+    from: &Bucket,
+    epoch: u64,
+    moment: &Moment,
+) -> Result<Vec<WalChunk>> {
+    Ok(copy_log(from, epoch, moment).await?.chunks)
+}
+
 /// The log of `moment` as one of `epoch`, in which nothing is left in the middle of the server's two-phase commit.
 async fn copy_log(from: &Bucket, epoch: u64, moment: &Moment) -> Result<LogCopy> {
     let root = &moment.image.root;

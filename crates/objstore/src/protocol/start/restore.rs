@@ -66,7 +66,7 @@ pub(crate) async fn restore(
 }
 
 /// Puts chunks back into WAL files.
-struct LogWriter {
+pub(in crate::protocol) struct LogWriter {
     dir: PathBuf,
     /// WALs below this one are not needed by the root.
     wal_min: u64,
@@ -75,11 +75,11 @@ struct LogWriter {
 }
 
 impl LogWriter {
-    fn new(dir: PathBuf, wal_min: u64) -> Self {
+    pub(in crate::protocol) fn new(dir: PathBuf, wal_min: u64) -> Self {
         Self { dir, wal_min, open: BTreeMap::new(), end: ReplayEnd::default() }
     }
 
-    fn append(&mut self, chunk: &WalChunk) -> Result<()> {
+    pub(in crate::protocol) fn append(&mut self, chunk: &WalChunk) -> Result<()> {
         if chunk.log < self.wal_min {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl LogWriter {
     }
 
     /// Makes all files durable; returns the bytes written.
-    fn finish(self) -> Result<u64> {
+    pub(in crate::protocol) fn finish(self) -> Result<u64> {
         let mut total = 0;
         for (number, (file, length)) in self.open {
             file.sync_all().map_err(|e| StoreError::from_io("syncing", &wal_path(&self.dir, number), &e))?;

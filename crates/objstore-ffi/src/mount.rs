@@ -1,0 +1,110 @@
+//! Reading states of the past.
+
+use crate::abi::{AtollResult, text_of};
+use crate::file::OpenFile;
+use crate::guard::{guarded, guarded_or};
+use crate::store::{StoreHandle, reach};
+use objstore::protocol::Mount;
+use std::ffi::{c_char, c_int, c_void};
+use std::path::Path;
+
+/// `atoll_mount`: owned by C++ between `atoll_store_mount` and `atoll_mount_close`.
+pub struct MountHandle {
+    mount: Mount,
+}
+
+/// # Safety
+///
+/// - `store` is open; the texts are NUL-terminated; `out` points to a writable pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_mount(
+    store: *const StoreHandle,
+    when: *const c_char,
+    schema: *const c_char,
+    directory: *const c_char,
+    out: *mut *mut MountHandle,
+) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        let (when, schema, directory) = unsafe { (text_of(when), text_of(schema), text_of(directory)) };
+        // SAFETY: as above.
+        let mount = unsafe { reach(store) }.mount(&when, &schema, Path::new(&directory))?;
+        // SAFETY: as above.
+        unsafe { *out = Box::into_raw(Box::new(MountHandle { mount })) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// - `mount` is null, or came from `atoll_store_mount`, was not closed, and is not used by any thread; its store is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_mount_close(mount: *mut MountHandle) {
+    if !mount.is_null() {
+        // SAFETY: the caller gives the box back.
+        guarded_or((), || drop(unsafe { Box::from_raw(mount) }));
+    }
+}
+
+/// # Safety
+///
+/// - `mount` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_mount_commit_us(mount: *const MountHandle) -> u64 {
+    // SAFETY: the caller upholds the rule above.
+    guarded_or(0, || unsafe { &(*mount).mount }.commit_us())
+}
+
+/// # Safety
+///
+/// - `mount` is open; `bytes` points to a writable integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_mount_file_size(
+    mount: *const MountHandle,
+    number: u64,
+    bytes: *mut u64,
+) -> c_int {
+    guarded_or(0, || {
+        // SAFETY: the caller upholds the rules above.
+        let found = unsafe { &(*mount).mount }.file_bytes(number);
+        // SAFETY: as above.
+        found.map_or(0, |found| unsafe {
+            *bytes = found;
+            1
+        })
+    })
+}
+
+/// # Safety
+///
+/// - `mount` is open; `each` may be called with `context` on this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_mount_list_files(
+    mount: *const MountHandle,
+    context: *mut c_void,
+    each: Option<extern "C" fn(*mut c_void, u64, u64)>,
+) {
+    guarded_or((), || {
+        let Some(each) = each else { return };
+        // SAFETY: the caller upholds the rules above.
+        unsafe { &(*mount).mount }.list().for_each(|(number, bytes)| each(context, number, bytes));
+    });
+}
+
+/// # Safety
+///
+/// - `mount` is open; `out` points to a writable pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_mount_open_file(
+    mount: *const MountHandle,
+    number: u64,
+    out: *mut *mut OpenFile,
+) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        let file = unsafe { &(*mount).mount }.open(number)?;
+        // SAFETY: as above.
+        unsafe { *out = Box::into_raw(Box::new(OpenFile::new(file))) };
+        Ok(())
+    })
+}

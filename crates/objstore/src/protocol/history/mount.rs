@@ -1,0 +1,130 @@
+//! Mounts: a state of the past, opened for reading beside the present by the server that owns the database.
+//!
+//! ```text
+//! note pin/mount-<random>, create it {R}, see that it counts     nothing of R goes from now on
+//! write MANIFEST, CURRENT and the log of R into a directory      RocksDB opens it for reading only
+//! read table files where they are                                the part cache is shared with the present
+//! forget the pin                                                 the collector deletes it
+//! ```
+//!
+//! MOUNT-1: a mount lives in one process. That knows its pins before they are in the bucket, so the collector deletes every pin of a
+//!     mount that it does not know: those of mounts that have ended, and of processes that have.
+
+use crate::date;
+use crate::error::{Result, StoreError};
+use crate::files::{FileHandle, FileRecord};
+use crate::protocol::format::image;
+use crate::protocol::history::clone::{CloneRequest, Pins};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::pin::{self, SnapshotName};
+use crate::protocol::history::snapshot::Moment;
+use crate::protocol::history::state_copy;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::shared::Shared;
+use crate::protocol::start::local::{manifest_path, random_nonce, write_durably};
+use crate::protocol::start::restore::LogWriter;
+use crate::protocol::store::Store;
+use crate::requests::bucket::Bucket;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A state of the past that is held and can be read.
+pub struct Mount {
+    shared: Arc<Shared>,
+    pin: String,
+    files: BTreeMap<u64, FileRecord>,
+    commit_us: u64,
+}
+
+impl Store {
+    /// Holds the state that `when` names, a snapshot or else a moment ([`date::parse`]), and writes what RocksDB needs beside the table
+    /// files into `dir`, which must not exist: MANIFEST, CURRENT and the log, which ends at that moment. `schema`: for people.
+    ///
+    /// Errors: `Invalid` for what is neither, and for a moment that cannot be had, with those that can; `Fenced`; `Unavailable`;
+    /// `Interrupted`; of the local disk. Then nothing is left but perhaps `dir`. Requests: those that find and read a state, a PUT,
+    /// a LIST and a HEAD.
+    pub fn mount(&self, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
+        let shared = &self.shared;
+        shared.check_fence()?;
+        let pin = pin::mount_key(&random_nonce()?);
+        shared.mounts.lock().insert(pin.clone());
+        let mount = || shared.files.block_on(mount(shared, &pin, when, schema, dir))?;
+        mount().inspect_err(|_| forget(shared, &pin))
+    }
+}
+
+impl Mount {
+    /// Of the newest commit in it, in microseconds since 1970; 0: there was none.
+    pub fn commit_us(&self) -> u64 {
+        self.commit_us
+    }
+
+    /// Size of table file `number` in bytes.
+    pub fn file_bytes(&self, number: u64) -> Option<u64> {
+        self.files.get(&number).map(|file| file.size)
+    }
+
+    /// The table files: number and size in bytes.
+    pub fn list(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.files.iter().map(|(number, file)| (*number, file.size))
+    }
+
+    /// Opens table file `number`. Errors: `NotFound`. No request.
+    pub fn open(&self, number: u64) -> Result<FileHandle> {
+        let absent = || StoreError::NotFound { operation: "opening", object: format!("file {number}") };
+        let file = self.files.get(&number).ok_or_else(absent)?;
+        Ok(self.shared.files.open_past(number, file))
+    }
+}
+
+impl Drop for Mount {
+    /// What only the mount needed is deleted later. No request.
+    fn drop(&mut self) {
+        forget(&self.shared, &self.pin);
+    }
+}
+
+/// Rule MOUNT-1.
+fn forget(shared: &Shared, pin: &str) {
+    shared.mounts.lock().remove(pin);
+    shared.inbox.wake.notify_one();
+}
+
+async fn mount(shared: &Arc<Shared>, pin: &str, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
+    let inspector = Inspector::new(shared.bucket.clone());
+    let request = CloneRequest {
+        past: Some(past_of(&shared.bucket, when).await?),
+        place: schema.to_owned(),
+        creator: shared.server_id.clone(),
+        discards_unfinished: false,
+    };
+    let moment = inspector.pin_for_clone(pin, &request, &mut Pins::default()).await?;
+    write_directory(&shared.bucket, &moment, dir).await?;
+    let commit_us = moment.position.time_us;
+    Ok(Mount { shared: shared.clone(), pin: pin.to_owned(), files: moment.image.files, commit_us })
+}
+
+/// A snapshot may be called like a moment: then it is meant.
+async fn past_of(bucket: &Bucket, when: &str) -> Result<Past> {
+    match SnapshotName::read(bucket, when).await {
+        Ok(_) => Ok(Past::Snapshot(when.to_owned())),
+        Err(error) if error.is_not_found() => date::parse(when)
+            .map(Past::At)
+            .map_err(|error| StoreError::Invalid(format!("there is no snapshot '{when}', and {error}"))),
+        Err(error) => Err(error),
+    }
+}
+
+async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
+    let root = &moment.image.root;
+    std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
+    write_durably(&manifest_path(dir, root.manifest.number), &image::read_manifest(bucket, root).await?)?;
+    let current = format!("MANIFEST-{:06}\n", root.manifest.number);
+    write_durably(&dir.join("CURRENT"), current.as_bytes())?;
+    let mut logs = LogWriter::new(dir.to_owned(), root.wal_min);
+    for chunk in state_copy::read_log(bucket, root.id.epoch, moment).await? {
+        logs.append(&chunk)?;
+    }
+    logs.finish().map(drop)
+}

@@ -1,0 +1,99 @@
+//! Goal:   a mount reads a state of the past as long as it lives, whatever happens to the snapshot meanwhile, and holds nothing longer
+//!         (rule MOUNT-1).
+//! Method: the pretend database over a bucket in memory.
+
+use crate::error::StoreError;
+use crate::protocol::format::names;
+use crate::protocol::history::mount::Mount;
+use crate::protocol::history::pin::{self, PinKind};
+use crate::protocol::history::snapshot_test::Fixture;
+use crate::protocol::testing::test_db::*;
+use std::fs;
+use std::path::PathBuf;
+
+impl Fixture {
+    fn mount(&self, when: &str, name: &str) -> (Result<Mount, StoreError>, PathBuf) {
+        let dir = self.dir.path().join(name);
+        (self.db.store.mount(when, "shop_then", &dir), dir)
+    }
+}
+
+/// All bytes of all table files.
+fn read_all(mount: &Mount) -> Vec<(u64, Vec<u8>)> {
+    let read = |(number, bytes): (u64, u64)| {
+        let mut content = vec![0; bytes as usize];
+        assert_eq!(mount.open(number).unwrap().read(0, &mut content, false).unwrap() as u64, bytes);
+        (number, content)
+    };
+    mount.list().map(read).collect()
+}
+
+#[test]
+fn a_mount_outlives_its_snapshot_and_holds_nothing_longer() {
+    let mut f = Fixture::new();
+    f.create("s").unwrap();
+    let (mount, dir) = f.mount("s", "mounted");
+    let mount = mount.unwrap();
+    let before = read_all(&mount);
+    assert_eq!(before.len(), 2);
+    let pins = block(f.inspector().snapshots()).unwrap();
+    assert!(
+        pins.iter().any(|pin| (pin.kind.as_str(), pin.name.as_str()) == ("mount", "shop_then")),
+        "{pins:?}"
+    );
+    block(f.inspector().drop_snapshot("s")).unwrap();
+    f.work(9);
+    f.until_clean();
+    assert_eq!(read_all(&mount), before);
+    assert!(matches!(mount.open(9999), Err(StoreError::NotFound { .. })));
+    let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().any(|name| name == "CURRENT") && names.len() >= 3, "{names:?}");
+    drop(mount);
+    f.until_clean();
+    assert_eq!((f.keys(names::FILE_DIR).len(), f.keys(names::PIN_DIR).len()), (2, 0));
+    crash(f.db);
+}
+
+/// What [`crate::protocol::start::restore`] would write is what a mount reads: the log of the snapshot, no byte more.
+#[test]
+fn the_log_of_a_mount_ends_where_the_snapshot_does() {
+    let mut f = Fixture::new();
+    f.create("s").unwrap();
+    let (first, dir) = f.mount("s", "first");
+    let logs = |dir: &PathBuf| {
+        let logs = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        let logs = logs.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+        logs.map(|path| fs::metadata(path).unwrap().len()).sum::<u64>()
+    };
+    f.work(2);
+    let (second, later) = f.mount("s", "second");
+    assert!(logs(&dir) > 0);
+    assert_eq!(logs(&dir), logs(&later));
+    drop((first.unwrap(), second.unwrap()));
+    crash(f.db);
+}
+
+#[test]
+fn what_is_neither_a_snapshot_nor_a_moment_is_said_and_leaves_no_pin() {
+    let f = Fixture::new();
+    for (when, expected) in
+        [("monday", "is no moment"), ("2999-01-01", "no history"), ("2020-01-01", "no history")]
+    {
+        let error = f.mount(when, "none").0.err().unwrap();
+        assert!(matches!(&error, StoreError::Invalid(text) if text.contains(expected)), "{when}: {error}");
+    }
+    assert_eq!(f.keys(names::PIN_DIR), Vec::<String>::new());
+    crash(f.db);
+}
+
+#[test]
+fn the_pin_of_a_process_that_has_ended_goes() {
+    let mut f = Fixture::new();
+    let moment = block(f.inspector().moment()).unwrap();
+    let left = moment.pin(PinKind::Clone, "shop_then", "a former process");
+    assert!(block(f.inspector().put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
+    f.work(5);
+    f.until_clean();
+    assert_eq!((f.keys(names::FILE_DIR).len(), f.keys(names::PIN_DIR).len()), (2, 0));
+    crash(f.db);
+}
