@@ -101,6 +101,7 @@ def _myrocks(memory_bytes: int) -> dict[str, object]:
         "rocksdb-use-direct-reads": "ON",
         "rocksdb-flush-log-at-trx-commit": 1,
         "rocksdb-lock-wait-timeout": 50,
+        "rocksdb-max-row-locks": 1 << 30,  # INSERT ... SELECT of a whole table
         "rocksdb-default-cf-options": MYROCKS_FAMILY.format(write_buffer=min(memtables // 2, 64 * MIB)),
     }
 

@@ -137,6 +137,11 @@ class Catalog {
   static Status open(lsm::Database *database, std::unique_ptr<Catalog> *out);
   ~Catalog();
 
+  // Reads what a state of the past says of one database, from its catalog family: its tables but for those
+  // under internal names, and its db.opt. Changes nothing. Errors: kCorruption; kNotFound, there were none.
+  static Status read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
+                     std::string *options);
+
   // nullptr: no such table. No I/O.
   TablePtr find(std::string_view database, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;

@@ -80,7 +80,7 @@ struct Catalog::Impl {
   Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out);
 
   // catalog_open.cc
-  Status load();
+  Status load(lsm::Family *catalog);
   Status load_record(std::string_view key, std::string_view value);
   Status load_table(std::string_view key, std::string_view value);
   Status load_table_value(RecordKind kind, std::string_view key, std::string_view value);

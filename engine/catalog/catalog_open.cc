@@ -10,19 +10,30 @@ namespace atoll::catalog {
 Status Catalog::open(lsm::Database *database, std::unique_ptr<Catalog> *out) {
   auto impl = std::make_unique<Impl>();
   impl->database = database;
-  ATOLL_RETURN_IF_ERROR(impl->load().with("loading the catalog"));
+  ATOLL_RETURN_IF_ERROR(impl->load(database->catalog_family()).with("loading the catalog"));
   ATOLL_RETURN_IF_ERROR(impl->check().with("loading the catalog"));
   ATOLL_RETURN_IF_ERROR(impl->repair().with("repairing the catalog"));
   out->reset(new Catalog(std::move(impl)));
   return Status::Ok();
 }
 
-Status Catalog::Impl::load() {
+Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
+                     std::string *options) {
+  Impl impl;
+  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
+  for (const auto &[key, table] : impl.by_name)
+    if (table->database == database && !is_internal(table->name)) tables->push_back(table);
+  const auto known = impl.databases.find(std::string(database));
+  if (known != impl.databases.end()) *options = known->second;
+  if (!tables->empty()) return Status::Ok();
+  return Status(Code::kNotFound, "there was no ATOLL table in it");
+}
+
+Status Catalog::Impl::load(lsm::Family *catalog) {
   rocksdb::ReadOptions options;
   options.verify_checksums = true;
   options.total_order_seek = true;
-  const std::unique_ptr<rocksdb::Iterator> rows(
-      database->db(lsm::Side::kMain)->NewIterator(options, database->catalog_family()->handle()));
+  const std::unique_ptr<rocksdb::Iterator> rows(catalog->base()->NewIterator(options, catalog->handle()));
   for (rows->SeekToFirst(); rows->Valid(); rows->Next())
     ATOLL_RETURN_IF_ERROR(load_record(rows->key().ToStringView(), rows->value().ToStringView()));
   return lsm::from_rocksdb(rows->status());

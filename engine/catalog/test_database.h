@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lsm/database.h"
+#include "lsm/past/past_database.h"
 
 namespace atoll::catalog {
 
@@ -21,13 +22,15 @@ struct Crash {};  // thrown through the catalog: what follows never happened
 
 class TestFamily final : public lsm::Family {
  public:
-  explicit TestFamily(rocksdb::ColumnFamilyHandle *handle) : handle_(handle) {}
+  TestFamily(rocksdb::ColumnFamilyHandle *handle, rocksdb::DB *base) : handle_(handle), base_(base) {}
   uint32_t id() const override { return handle_->GetID(); }
   lsm::Side side() const override { return lsm::Side::kMain; }
+  rocksdb::DB *base() const override { return base_; }
   rocksdb::ColumnFamilyHandle *handle() const override { return handle_; }
 
  private:
   rocksdb::ColumnFamilyHandle *handle_;
+  rocksdb::DB *base_;
 };
 
 class TestDatabase final : public lsm::Database {
@@ -151,6 +154,10 @@ class TestDatabase final : public lsm::Database {
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
   std::vector<lsm::TableFile> table_files() override { return {}; }
   std::vector<lsm::Compaction> compactions() override { return {}; }
+  Status open_past(const std::string &, const std::string &, const std::string &,
+                   std::unique_ptr<lsm::PastDatabase> *) override {
+    return Status(Code::kBug, "not in the test database");
+  }
   Status shut_down() override { return Status::Ok(); }
 
  private:
@@ -160,7 +167,7 @@ class TestDatabase final : public lsm::Database {
   }
   lsm::Family *adopt(rocksdb::ColumnFamilyHandle *handle) {
     auto &family = families_[handle->GetID()];
-    family = std::make_unique<TestFamily>(handle);
+    family = std::make_unique<TestFamily>(handle, db_->GetBaseDB());
     return family.get();
   }
 

@@ -126,12 +126,14 @@ Status Engine::open_database(const std::string &base_dir) {
   transactions_->set_wal_position([store = store_] { return atoll_store_wal_position(store); });
   transactions_->set_write_bytes_max(transaction_bytes_max());
   transactions_->set_transaction_memory(settings_->transaction_memory_bytes);
+  mounts_ = std::make_unique<Mounts>(database_.get(), base_dir + "/past");
   return catalog::Catalog::open(database_.get(), &catalog_);
 }
 
 // Bounded by kCloseTimeoutMs plus the flush of memtables to local disk.
 void Engine::close() {
   if (store_ != nullptr) stop_waiting();
+  mounts_.reset();
   catalog_.reset();
   transactions_.reset();
   if (database_) {

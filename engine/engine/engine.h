@@ -14,6 +14,7 @@
 #include "bridge/objstore.h"
 #include "catalog/catalog.h"
 #include "engine/commit_gate.h"
+#include "engine/mounts.h"
 #include "engine/settings.h"
 #include "lsm/database.h"
 #include "txn/transaction.h"
@@ -47,6 +48,7 @@ class Engine {
   lsm::Database *database() const { return database_.get(); }
   txn::Manager *transactions() const { return transactions_.get(); }
   catalog::Catalog *catalog() const { return catalog_.get(); }
+  Mounts *mounts() const { return mounts_.get(); }
   // For plugin/, which shows and sets what concerns the bucket.
   atoll_store *store() const { return store_; }
   const CommitGate &gate() const { return *gate_; }
@@ -83,6 +85,7 @@ class Engine {
   std::unique_ptr<lsm::Database> database_;
   std::unique_ptr<txn::Manager> transactions_;
   std::unique_ptr<catalog::Catalog> catalog_;
+  std::unique_ptr<Mounts> mounts_;
   std::unique_ptr<CommitGate> gate_;
 };
 

@@ -4,6 +4,7 @@
 #include "engine/running.h"
 #include "handler/write/bulk_copy.h"
 #include "handler/server/error_map.h"
+#include "handler/ddl/definition.h"
 #include "handler/ddl/table_name.h"
 #include "handler/ddl/temporary_tables.h"
 #include "handler/write/virtual_columns.h"
@@ -110,17 +111,14 @@ double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) noexcept {
 Status ha_atoll::load_layout(const char *name) {
   ATOLL_RETURN_IF_ERROR(atoll::engine::ready());
   atoll::engine::Engine *running = atoll::engine::running();
-  atoll::catalog::TablePtr def;
-  atoll::lsm::Family *family = nullptr;
+  ah::Definition found;
   // The copy that ALTER fills is opened like a TEMPORARY table, but is none: ask the registry, not the share.
-  if (table_share->tmp_table != NO_TMP_TABLE) def = ah::TemporaryTables::find(name);
-  if (def) {
-    family = running->database()->temp_family();
-  } else {
-    const ah::TableName parsed = ah::parse_table_name(name);
-    def = running->catalog()->find(parsed.database, parsed.table);
-    if (def) family = running->database()->find_family(def->family_id);
-  }
+  if (table_share->tmp_table != NO_TMP_TABLE) found.table = ah::TemporaryTables::find(name);
+  if (found.table)
+    found.family = running->database()->temp_family();
+  else
+    found = ah::find_definition(ah::parse_table_name(name));
+  const auto &[def, family] = found;
   if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
   if (is_outdated(table_share, *def))
     return Status(Code::kInvalid, std::string("table ") + name + ": the .frm is not the catalog's");

@@ -146,7 +146,7 @@ Status DatabaseImpl::open_temp() {
       db_options, transaction_options(), options_.temp_dir, descriptors, &handles, &opened);
   if (!status.ok()) return from_rocksdb(status);
   temp_.reset(opened);
-  temp_family_ = std::make_unique<FamilyImpl>(handles.front(), Side::kTemp);
+  temp_family_ = std::make_unique<FamilyImpl>(handles.front(), Side::kTemp, base(Side::kTemp));
   return Status::Ok();
 }
 
@@ -215,7 +215,7 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   rocksdb::Status status = batch.DeleteRange(family->handle(), from, to);
   {
     const std::shared_lock gate(commit_gate_);
-    if (status.ok()) status = base(family->side())->Write(options, &batch);
+    if (status.ok()) status = family->base()->Write(options, &batch);
   }
   if (status.ok() && family->side() == Side::kMain) {
     reclaim_->add(family, std::string(begin), std::string(end));
@@ -231,7 +231,7 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
                                                   std::shared_ptr<SortBudget> budget) {
   const bool is_main = family->side() == Side::kMain;
   BulkLoadSettings settings;
-  settings.db = base(family->side());
+  settings.db = family->base();
   settings.family = family;
   settings.store = is_main ? options_.store : nullptr;
   const std::string parent = bulk_directory(is_main ? options_.local_dir : options_.temp_dir);
@@ -270,7 +270,7 @@ Status DatabaseImpl::flush(Family *family) {
   rocksdb::FlushOptions options;
   options.allow_write_stall = true;
   if (family == nullptr) return flush_all(options);
-  return from_rocksdb(base(family->side())->Flush(options, family->handle()));
+  return from_rocksdb(family->base()->Flush(options, family->handle()));
 }
 
 // All are started before the first is waited for, so that their syncs overlap.
@@ -306,7 +306,7 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
   ++used->compactions;
   // Given back with the last copy of the work, also when that is never begun.
   const std::shared_ptr<FamilyImpl> use(used, [](FamilyImpl *it) { --it->compactions; });
-  auto work = [db = base(family->side()), use, options, from = std::string(begin),
+  auto work = [db = family->base(), use, options, from = std::string(begin),
                to = std::string(end)](std::atomic<bool> *cancelled) mutable {
     options.canceled = cancelled;
     const rocksdb::Slice first(from);

@@ -28,7 +28,8 @@ struct Compression {
   bool operator==(const Compression &) const = default;
 };
 
-enum class Side : uint8_t { kMain, kTemp };
+// kPast: a state of the past (past_database.h). It does not change, and nothing writes to it.
+enum class Side : uint8_t { kMain, kTemp, kPast };
 
 // A column family. Pointers stay valid until the database is closed, also after a drop.
 class Family {
@@ -36,6 +37,8 @@ class Family {
   virtual ~Family() = default;
   virtual uint32_t id() const = 0;
   virtual Side side() const = 0;
+  // The database that it is of, below transactions.
+  virtual rocksdb::DB *base() const = 0;
   virtual rocksdb::ColumnFamilyHandle *handle() const = 0;
 };
 
@@ -122,6 +125,8 @@ struct Compaction {
   uint64_t took_us = 0;                        // 0 while it runs
 };
 
+class PastDatabase;
+
 class Database {
  public:
   virtual ~Database() = default;
@@ -206,6 +211,12 @@ class Database {
   // Whether RocksDB delays or stops writers, because flushes or compactions are behind. Takes its mutex: not
   // for the usual path of a commit.
   virtual bool holds_writers_back() = 0;
+
+  // Opens the state that `when` names, a snapshot or a moment, in `directory`, which must not exist.
+  // `schema`: for people. What is local only must have been published before. Errors, requests: those of
+  // atoll_store_mount(), and kCorruption.
+  virtual Status open_past(const std::string &when, const std::string &schema, const std::string &directory,
+                           std::unique_ptr<PastDatabase> *out) = 0;
 
   // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
   virtual Status shut_down() = 0;

@@ -45,7 +45,7 @@ void FamilyRegistry::stop() {
 }
 
 FamilyImpl *FamilyRegistry::insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) {
-  auto family = std::make_unique<FamilyImpl>(handle, Side::kMain);
+  auto family = std::make_unique<FamilyImpl>(handle, Side::kMain, db_);
   family->state_ = state;
   FamilyImpl *raw = family.get();
   if (const auto name = parse_family_name(raw->name())) {

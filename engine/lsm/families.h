@@ -46,11 +46,12 @@ struct EntrySize {
 
 class FamilyImpl final : public Family {
  public:
-  FamilyImpl(rocksdb::ColumnFamilyHandle *handle, Side side)
-      : id_(handle->GetID()), side_(side), name_(handle->GetName()), handle_(handle) {}
+  FamilyImpl(rocksdb::ColumnFamilyHandle *handle, Side side, rocksdb::DB *base)
+      : id_(handle->GetID()), side_(side), base_(base), name_(handle->GetName()), handle_(handle) {}
 
   uint32_t id() const override { return id_; }
   Side side() const override { return side_; }
+  rocksdb::DB *base() const override { return base_; }
   rocksdb::ColumnFamilyHandle *handle() const override { return handle_.load(std::memory_order_acquire); }
   const std::string &name() const { return name_; }
 
@@ -64,6 +65,7 @@ class FamilyImpl final : public Family {
 
   const uint32_t id_;
   const Side side_;
+  rocksdb::DB *const base_;
   const std::string name_;
   std::atomic<rocksdb::ColumnFamilyHandle *> handle_;
   State state_ = State::kUnclassified;  // guarded by the registry's mutex

@@ -7,6 +7,7 @@
 
 #include "plugin/show/info_schema.h"
 #include "plugin/plugin.h"
+#include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_functions.h"
 #include "plugin/show/status.h"
 #include "plugin/sysvars.h"
@@ -26,6 +27,8 @@ st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
 Plugin_function snapshot_function(ours::snapshot_function());
 Plugin_function drop_snapshot_function(ours::drop_snapshot_function());
+Plugin_function mount_function(ours::mount_function());
+Plugin_function unmount_function(ours::unmount_function());
 
 // Views are unloaded with the library; they hold nothing.
 int deinit_view(void *) { return 0; }
@@ -84,6 +87,16 @@ maria_declare_plugin(atoll)
 {
   MariaDB_FUNCTION_PLUGIN, &drop_snapshot_function, "atoll_drop_snapshot", kAuthor,
   "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up", PLUGIN_LICENSE_GPL,
+  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MariaDB_FUNCTION_PLUGIN, &mount_function, "atoll_mount", kAuthor,
+  "ATOLL_MOUNT(schema, as, when): shows a schema as it was, to read", PLUGIN_LICENSE_GPL,
+  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MariaDB_FUNCTION_PLUGIN, &unmount_function, "atoll_unmount", kAuthor,
+  "ATOLL_UNMOUNT(schema): ends what ATOLL_MOUNT() began", PLUGIN_LICENSE_GPL,
   nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
 }
 maria_declare_plugin_end;

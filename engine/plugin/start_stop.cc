@@ -36,6 +36,7 @@
 #include "plugin/host/service_manager.h"
 #include "plugin/recovery/side_files.h"
 #include "plugin/show/name_hint.h"
+#include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_keeper.h"
 #include "plugin/sysvars.h"
 #include "plugin/host/table_mover.h"
@@ -144,6 +145,7 @@ Status open_all(const engine::StartSettings &settings) {
       opened->catalog(), data_dir.string(),
       FileModes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)});
   restore_side_files(state.side_files.get(), opened->was_restored());
+  remove_former_mounts(opened->mounts(), data_dir.string());
   prepare_ddl_recovery(*opened->catalog(), data_dir);
   state.owned = std::move(opened);
   return Status::Ok();

@@ -55,6 +55,7 @@ class OpenTable {
   const Layout &layout() const { return *layout_; }
   lsm::Family *family() const { return layout_->family(); }
   bool is_temporary() const { return family()->side() == lsm::Side::kTemp; }
+  bool is_past() const { return family()->side() == lsm::Side::kPast; }
   bool is_sequence() const { return is_sequence_; }
   txn::Transaction *transaction() const { return statement_.transaction(); }
   txn::LockTable *locks() const { return locks_; }
@@ -70,7 +71,7 @@ class OpenTable {
   }
   txn::LockWait lock_wait() const { return {mode_.skip_locked ? 0 : statement_.lock_wait_ms()}; }
   // The newest committed write of the database.
-  uint64_t newest_sequence() const { return database_->db(family()->side())->GetLatestSequenceNumber(); }
+  uint64_t newest_sequence() const { return family()->base()->GetLatestSequenceNumber(); }
   // Whether what is complete from sequence number `readable_from` on is too new for the transaction's
   // snapshot.
   bool is_newer_than_snapshot(uint64_t readable_from) const {

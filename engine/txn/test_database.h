@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lsm/database.h"
+#include "lsm/past/past_database.h"
 #include "lsm/load/run_file.h"
 
 namespace atoll::txn {
@@ -32,14 +33,17 @@ class TestDirectory {
 
 class TestFamily final : public lsm::Family {
  public:
-  TestFamily(rocksdb::ColumnFamilyHandle *handle, lsm::Side side) : handle_(handle), side_(side) {}
+  TestFamily(rocksdb::ColumnFamilyHandle *handle, lsm::Side side, rocksdb::DB *base)
+      : handle_(handle), side_(side), base_(base) {}
   uint32_t id() const override { return handle_->GetID(); }
   lsm::Side side() const override { return side_; }
+  rocksdb::DB *base() const override { return base_; }
   rocksdb::ColumnFamilyHandle *handle() const override { return handle_; }
 
  private:
   rocksdb::ColumnFamilyHandle *handle_;
   lsm::Side side_;
+  rocksdb::DB *base_;
 };
 
 class TestDatabase final : public lsm::Database {
@@ -93,7 +97,7 @@ class TestDatabase final : public lsm::Database {
     return lsm::from_rocksdb(db(lsm::Side::kMain)->SyncWAL());
   }
   Status flush(lsm::Family *family) override {
-    const auto status = db(family->side())->Flush(rocksdb::FlushOptions(), family->handle());
+    const auto status = family->base()->Flush(rocksdb::FlushOptions(), family->handle());
     return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
   }
   Status compact(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
@@ -107,6 +111,10 @@ class TestDatabase final : public lsm::Database {
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
   std::vector<lsm::TableFile> table_files() override { return {}; }
   std::vector<lsm::Compaction> compactions() override { return {}; }
+  Status open_past(const std::string &, const std::string &, const std::string &,
+                   std::unique_ptr<lsm::PastDatabase> *) override {
+    return Status(Code::kBug, "not in the test database");
+  }
   Status shut_down() override { return Status::Ok(); }
 
  private:

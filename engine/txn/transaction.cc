@@ -132,7 +132,7 @@ Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at
   rocksdb::ColumnFamilyHandle *handle = family->handle();
   if (handle == nullptr) return dropped_family();
   count_work(WorkKind::kPointGets);
-  return read_result(db(family->side())->Get(read_options(family, at), handle, key, value));
+  return read_result(family->base()->Get(read_options(family, at), handle, key, value));
 }
 
 std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, const ScanOptions &options) {
@@ -144,8 +144,7 @@ std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, co
                                     false);
   }
   bounds->set(options.lower, options.upper);
-  auto entries =
-      bounded_iterator(db(family->side()), family, read_options(family, at), options, bounds.get());
+  auto entries = bounded_iterator(family->base(), family, read_options(family, at), options, bounds.get());
   WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
   const bool in_memory = own != nullptr && !own->index.empty();
   const bool on_disk = spill_ != nullptr && spill_->has_family(family);

@@ -204,7 +204,7 @@ Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_defin
 
 enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *altered,
                                                                      Alter_inplace_info *info) {
-  if (is_temporary()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (is_temporary() || reader_.table().is_past()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (const char *reason = Refusal(table, altered, info).reason(layout_->def())) {
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;

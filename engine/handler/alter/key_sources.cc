@@ -55,7 +55,7 @@ Status KeySources::compute() const {
 void KeySources::show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
                           std::string *buffer) const {
   restore_record(altered_, s->default_values);
-  rocksdb::DB *db = engine::running()->database()->db(layout_.family()->side());
+  rocksdb::DB *db = layout_.family()->base();
   rocksdb::ReadOptions options;
   options.snapshot = snapshot;
   std::string joined;

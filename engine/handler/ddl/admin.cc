@@ -2,6 +2,7 @@
 #include "handler/ha_atoll.h"
 
 #include "engine/running.h"
+#include "handler/ddl/definition.h"
 #include "handler/server/error_map.h"
 
 using atoll::Code;
@@ -28,13 +29,17 @@ int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
     share_->rows = statistics.rows;
   share_->set_records_per_key(statistics.records_per_key);
   share_->sampled_rows = statistics.rows;
-  if (!is_temporary())
+  if (!is_temporary() && !reader_.table().is_past())
     atoll::engine::running()->catalog()->set_statistics(layout_->def().id, ah::encode(statistics));
   info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
   return HA_ADMIN_OK;
 }
 
 int ha_atoll::optimize(THD *thd, HA_CHECK_OPT *options) {
+  if (reader_.table().is_past()) {
+    fail(ah::past_is_read_only());
+    return HA_ADMIN_FAILED;
+  }
   const std::string prefix = layout_->primary_index().start.substr(0, atoll::codec::kKeyPrefixLength);
   const std::string end = atoll::codec::key_after_prefix(prefix);
   const Status status = atoll::engine::running()->database()->compact(layout_->family(), prefix, end);

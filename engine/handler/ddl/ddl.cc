@@ -17,6 +17,7 @@
 #include "handler/server/error_map.h"
 #include "handler/server/guarded_handler.h"
 #include "handler/handlerton.h"
+#include "handler/ddl/definition.h"
 #include "handler/ddl/prepared_writers.h"
 #include "handler/ddl/refusals.h"
 #include "handler/ddl/table_name.h"
@@ -84,6 +85,11 @@ bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
   if (ah::is_internal(name.table)) return true;
   const enum_sql_command command = thd->lex->sql_command;
   return command == SQLCOM_DROP_TABLE || command == SQLCOM_DROP_DB || command == SQLCOM_CREATE_TABLE;
+}
+
+// DROP DATABASE of a mounted schema ends the mount (drop_database()), and no table.
+bool is_unmounted_with_its_schema(THD *thd, const ah::TableName &name) {
+  return thd->lex->sql_command == SQLCOM_DROP_DB && !ah::refuse_mounted(name.database).ok();
 }
 
 // EXCHANGE PARTITION makes a table a partition, which has no definition of its own, and a partition a table:
@@ -155,8 +161,9 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   }
 
   status = atoll::engine::may_write();
-  if (!status.ok()) return fail(status);
   const ah::TableName parsed = ah::parse_table_name(name);
+  if (status.ok()) status = ah::refuse_mounted(parsed.database);
+  if (!status.ok()) return fail(status);
   def.database = parsed.database;
   def.name = parsed.table;
   std::string frm;
@@ -187,6 +194,8 @@ int ha_atoll::delete_table(const char *name) {
   }
   if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
   const ah::TableName parsed = ah::parse_table_name(name);
+  if (is_unmounted_with_its_schema(ha_thd(), parsed)) return 0;
+  if (Status status = ah::refuse_mounted(parsed.database); !status.ok()) return fail(status);
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const catalog::TablePtr def = all->find(parsed.database, parsed.table);
   if (def && ah::refuse_for_prepared_writers(*def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
@@ -213,6 +222,8 @@ int ha_atoll::rename_table(const char *from, const char *to) {
   if (!before && ah::is_internal(source.table) && !ah::is_partition(source.table))
     return ah::rename_for_other_engine(ha_thd(), from, to);
   if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
+  for (const ah::TableName *each : {&source, &target})
+    if (Status status = ah::refuse_mounted(each->database); !status.ok()) return fail(status);
   if (Status status = all->keep_database(target.database); !status.ok()) return fail(status);
   Status status = before && before->logical_only
                       ? rename_with_partitions(source, target, from, to)
@@ -280,8 +291,14 @@ int drop_table(handlerton *, const char *path) {
     return is_ours ? ah::report(current_thd, status) : HA_ERR_NO_SUCH_TABLE;
   }
   const ah::TableName parsed = ah::parse_table_name(path);
-  const catalog::TablePtr def = atoll::engine::running()->catalog()->find(parsed.database, parsed.table);
+  const catalog::TablePtr def = ah::find_definition(parsed).table;
   if (!def) return HA_ERR_NO_SUCH_TABLE;
+  if (is_unmounted_with_its_schema(current_thd, parsed)) {
+    if (def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
+    return 0;
+  }
+  if (Status status = ah::refuse_mounted(parsed.database); !status.ok())
+    return ah::report(current_thd, status);
   // The server looks into the .frm to see what it drops; without one (discovery) it would drop any table.
   if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;
@@ -324,6 +341,10 @@ void drop_database(handlerton *, char *path) {
   std::string directory(path);
   while (!directory.empty() && directory.back() == '/') directory.pop_back();
   const std::string name = directory.substr(directory.find_last_of('/') + 1);
+  if (atoll::engine::running()->mounts()->remove(name)) {
+    (void)unlink((directory + "/" + atoll::engine::kMountMarker).c_str());
+    return;
+  }
   remove_leftovers(directory);
   const Status status = atoll::engine::running()->catalog()->drop_database(name);
   if (!status.ok() && status.code() != Code::kNotFound) atoll::log_error(status.message());

@@ -6,6 +6,7 @@
 #include "handler/server/callback.h"
 #include "handler/server/error_map.h"
 #include "handler/handlerton.h"
+#include "handler/ddl/definition.h"
 #include "handler/ddl/table_name.h"
 
 using atoll::Code;
@@ -24,17 +25,19 @@ std::string file_name_of(const char *name) {
 int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
   if (Status status = atoll::engine::ready(); !status.ok()) return HA_ERR_NO_SUCH_TABLE;
   const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
-  const catalog::TablePtr def = atoll::engine::running()->catalog()->find(name.database, name.table);
+  const catalog::TablePtr def = ah::find_definition(name).table;
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
+  // The .frm of a mounted table is not written: it would outlive the mount.
+  const bool is_kept = ah::refuse_mounted(name.database).ok();
   const int error = share->init_from_binary_frm_image(
-      thd, true, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
+      thd, is_kept, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
       def->par.empty() ? nullptr : reinterpret_cast<const uchar *>(def->par.data()), def->par.size());
   return my_errno = error;
 }
 
 int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::discovered_list *result) {
   if (!atoll::engine::ready().ok()) return 0;
-  for (const catalog::TablePtr &def : atoll::engine::running()->catalog()->list(file_name_of(db->str)))
+  for (const catalog::TablePtr &def : ah::definitions_in(file_name_of(db->str)))
     if (!def->frm.empty() && !ah::is_internal(def->name) && !ah::is_partition(def->name))
       if (result->add_file(def->name.c_str())) return 1;
   return 0;
@@ -42,8 +45,7 @@ int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::di
 
 int discover_table_existence(handlerton *, const char *db, const char *table) {
   if (!atoll::engine::ready().ok()) return 0;
-  const catalog::TablePtr def =
-      atoll::engine::running()->catalog()->find(file_name_of(db), file_name_of(table));
+  const catalog::TablePtr def = ah::find_definition({file_name_of(db), file_name_of(table)}).table;
   return def && !def->frm.empty();
 }
 

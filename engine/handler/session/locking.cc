@@ -3,6 +3,7 @@
 
 #include "engine/running.h"
 #include "handler/server/error_map.h"
+#include "handler/ddl/definition.h"
 #include "handler/ddl/prepared_writers.h"
 
 using atoll::Status;
@@ -61,6 +62,7 @@ bool rewrites_table(THD *thd) {
 THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) noexcept {
   if (lock_type == TL_IGNORE) return to;
   if (is_sequence()) return to;  // see write_apart(): its row is never locked
+  if (reader_.table().is_past() && lock_type < TL_FIRST_WRITE) return to;  // it does not change
   mode()->skip_locked = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
   const bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED;
   if (shared) {
@@ -103,6 +105,8 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
       session_->end_read_view();
     return 0;
   }
+  // A replica does not have it.
+  if (reader_.table().is_past()) thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_TABLE);
   if (lock_type == F_WRLCK) {
     if (int error = check_writable()) return error;
     if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
@@ -156,6 +160,7 @@ void ha_atoll::init_table_handle_for_HANDLER() {
 
 int ha_atoll::check_writable() {
   if (is_temporary()) return 0;
+  if (reader_.table().is_past()) return fail(ah::past_is_read_only());
   if (opt_readonly && !(ha_thd()->security_ctx->master_access & PRIV_IGNORE_READ_ONLY) &&
       !ha_thd()->slave_thread)
     return 0;                                        // the server refuses by itself

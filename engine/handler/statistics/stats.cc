@@ -15,7 +15,9 @@ void ha_atoll::load_statistics() {
     return;
   }
   ah::TableStatistics known;
-  if (!ah::decode(atoll::engine::running()->catalog()->statistics(layout_->def().id), &known)) known = {};
+  const bool is_past = reader_.table().is_past();  // what is kept is of the present
+  if (is_past || !ah::decode(atoll::engine::running()->catalog()->statistics(layout_->def().id), &known))
+    known = {};
   if (known.records_per_key.size() == table_share->keys) {
     share_->set_records_per_key(std::move(known.records_per_key));
     share_->sampled_rows = known.rows;

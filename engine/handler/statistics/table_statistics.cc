@@ -77,8 +77,7 @@ Status sample_piece(const Layout &layout, std::string_view begin, std::string_vi
   options.iterate_upper_bound = &upper;
   options.fill_cache = false;
   lsm::Family *family = layout.family();
-  const std::unique_ptr<rocksdb::Iterator> it(
-      engine::running()->database()->db(family->side())->NewIterator(options, family->handle()));
+  const std::unique_ptr<rocksdb::Iterator> it(family->base()->NewIterator(options, family->handle()));
   counter->start_piece();
   uint64_t read = 0;
   for (it->Seek(lower); it->Valid() && read < entries_max; it->Next(), read++) {
@@ -129,7 +128,7 @@ std::shared_ptr<const Layout> most_changed(int64_t *rows) {
   int64_t changes_max = 0;
   for (const Share *share : open.shares) {
     const std::shared_ptr<const Layout> layout = share->layout();
-    if (layout->def().logical_only || layout->family()->side() == lsm::Side::kTemp) continue;
+    if (layout->def().logical_only || layout->family()->side() != lsm::Side::kMain) continue;
     const int64_t changes = changes_of(*share);
     if (changes <= changes_max) continue;
     changes_max = changes;
@@ -209,7 +208,9 @@ void unregister_share(Share *share) {
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
   const std::lock_guard lock(open_shares().mutex);
   for (const Share *share : open_shares().shares)
-    if (std::shared_ptr<const Layout> layout = share->layout(); layout->def().id == table_id) return layout;
+    if (std::shared_ptr<const Layout> layout = share->layout();
+        layout->def().id == table_id && layout->family()->side() != lsm::Side::kPast)
+      return layout;
   return nullptr;
 }
 

@@ -31,8 +31,11 @@ Status ha_atoll::load_auto_increment() {
   if (share_->next_auto_increment != 0) return Status::Ok();
   std::lock_guard<std::mutex> guard(share_->auto_increment_mutex);
   if (share_->next_auto_increment != 0) return Status::Ok();
-  uint64_t next = is_temporary() ? ah::TemporaryTables::auto_increment(table_share->normalized_path.str)
-                                 : atoll::engine::running()->catalog()->auto_increment(layout_->def().id);
+  uint64_t next = 0;
+  if (is_temporary())
+    next = ah::TemporaryTables::auto_increment(table_share->normalized_path.str);
+  else if (!reader_.table().is_past())
+    next = atoll::engine::running()->catalog()->auto_increment(layout_->def().id);
   if (table_share->next_number_keypart == 0) {
     const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
     std::string key;  // of the largest number, which is its first part

@@ -17,10 +17,6 @@ namespace txn = atoll::txn;
 
 namespace {
 
-rocksdb::DB *database_of(const ah::Layout &layout) {
-  return atoll::engine::running()->database()->db(layout.family()->side());
-}
-
 // What the keys of all pieces of all rows begin with.
 std::string start_of_pieces(const ah::Layout &layout) {
   return codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
@@ -94,7 +90,7 @@ Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std
     read.fill_cache = options.fill_cache;
     read.readahead_size = options.readahead_bytes;
     return std::unique_ptr<rocksdb::Iterator>(
-        database_of(layout)->NewIterator(read, layout.family()->handle()));
+        layout.family()->base()->NewIterator(read, layout.family()->handle()));
   };
   ATOLL_RETURN_IF_ERROR(join_pieces(stored, primary_key, open, buffer));
   *row = *buffer;
@@ -123,7 +119,7 @@ Status count_row_pieces(const Layout &layout, uint64_t count_max, uint64_t *coun
   rocksdb::ReadOptions read;
   read.fill_cache = false;
   const std::unique_ptr<rocksdb::Iterator> pieces(
-      database_of(layout)->NewIterator(read, layout.family()->handle()));
+      layout.family()->base()->NewIterator(read, layout.family()->handle()));
   *count = 0;
   for (pieces->Seek(start); *count < count_max && pieces->Valid() && pieces->key().compare(end) < 0;
        pieces->Next())

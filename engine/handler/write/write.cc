@@ -285,11 +285,10 @@ Status ha_atoll::remove_snapshot_entries(const std::string &primary_key, std::st
   const Layout &layout = *layout_;
   const size_t secondary = layout.index_count() - (layout.hidden_primary() ? 0 : 1);
   if (secondary == 0 || !transaction()->has_snapshot()) return Status::Ok();
-  atoll::lsm::Database *database = atoll::engine::running()->database();
   rocksdb::ReadOptions options;
   options.snapshot = transaction()->snapshot(layout.family()->side());
   if (options.snapshot == nullptr) return Status::Ok();
-  rocksdb::DB *db = database->db(layout.family()->side());
+  rocksdb::DB *db = layout.family()->base();
   if (options.snapshot->GetSequenceNumber() == db->GetLatestSequenceNumber()) return Status::Ok();
   snapshot_differs_ = true;
   rocksdb::PinnableSlice seen;
@@ -334,8 +333,7 @@ Status ha_atoll::outermost_taken_key(const ah::IndexLayout &index, bool last, st
   std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
   if (family->side() == atoll::lsm::Side::kMain)
     uncommitted = running->transactions()->outermost_uncommitted(family, index.start, index.end, last);
-  ATOLL_RETURN_IF_ERROR(
-      ah::outermost_key(*layout_, index, running->database()->db(family->side()), last, key));
+  ATOLL_RETURN_IF_ERROR(ah::outermost_key(*layout_, index, family->base(), last, key));
   if (key->empty() || (!uncommitted.empty() && (last ? *key < uncommitted : uncommitted < *key)))
     *key = std::move(uncommitted);
   return Status::Ok();

@@ -69,7 +69,7 @@ std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, Family *family, 
 // part of the range any more, and that it could not be read means nothing.
 Status DatabaseImpl::verify_files(Family *family, std::string_view begin, std::string_view end,
                                   const std::function<bool()> &is_cancelled) {
-  rocksdb::DB *const db = base(family->side());
+  rocksdb::DB *const db = family->base();
   rocksdb::Options options = db->GetOptions(family->handle());
   const auto env = rocksdb::NewCompositeEnv(
       std::make_shared<CancellableFiles>(options.env->GetFileSystem(), is_cancelled));

@@ -1,8 +1,5 @@
-// SQL functions ATOLL_SNAPSHOT('name') and ATOLL_DROP_SNAPSHOT('name').
-//
-// Each runs once when its statement is executed, whatever number of rows it stands in, and never when the
-// statement is prepared or explained. It needs RELOAD or SUPER, and is refused in views, triggers, stored
-// functions and generated columns. Both return the name.
+// SQL functions ATOLL_SNAPSHOT('name') and ATOLL_DROP_SNAPSHOT('name') (action_function.h). Both return the
+// name.
 #pragma once
 
 #include <string>

@@ -42,7 +42,7 @@ Status TransactionImpl::search_absent(lsm::Family *family, std::string_view key,
   options.max_skippable_internal_keys = kHiddenEntriesMax;
   count_work(WorkKind::kCursorsOpened);
   count_work(WorkKind::kCursorSeeks);
-  const std::unique_ptr<rocksdb::Iterator> it(db(family->side())->NewIterator(options, handle));
+  const std::unique_ptr<rocksdb::Iterator> it(family->base()->NewIterator(options, handle));
   it->Seek(key);
   range->set(key, {}, ended);
   if (it->status().IsIncomplete()) {

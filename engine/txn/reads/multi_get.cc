@@ -130,7 +130,7 @@ std::vector<size_t> TransactionImpl::read_from_database(lsm::Family *family,
     return {};
   }
   const rocksdb::ReadOptions options = read_options(family, at);
-  SortedRead read(db(family->side()), family, options, count);
+  SortedRead read(family->base(), family, options, count);
   for (size_t i = 0; i < count; ++i) read.keys[i] = keys[(*missing)[i]];
   read_all(manager_->read_pool(), &read);
   std::vector<size_t> left_out;

@@ -48,7 +48,7 @@ Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
   return lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), batch));
 }
 
-rocksdb::DB *OnlineBuild::main() const { return database_->db(layout_->family()->side())->GetBaseDB(); }
+rocksdb::DB *OnlineBuild::main() const { return layout_->family()->base(); }
 
 // ---- writers -------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ Status OnlineBuild::suspect_if_double(size_t index, const std::string &start) {
 Status OnlineBuild::is_unique(std::string_view start, bool *unique, std::string *first) const {
   const std::string after = codec::key_after_prefix(start);
   const rocksdb::Slice begin(start.data(), start.size()), end(after);
-  auto it = iterate(database_->db(layout_->family()->side()), layout_->family(), &begin, &end);
+  auto it = iterate(layout_->family()->base(), layout_->family(), &begin, &end);
   first->clear();
   if (it->Valid()) {
     first->assign(it->key().data(), it->key().size());

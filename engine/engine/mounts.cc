@@ -1,0 +1,90 @@
+// See mounts.h.
+#include "engine/mounts.h"
+
+#include <filesystem>
+#include <utility>
+
+namespace atoll::engine {
+
+namespace fs = std::filesystem;
+
+Mount::Mount(std::unique_ptr<lsm::PastDatabase> past, std::vector<catalog::TablePtr> tables,
+             std::string options)
+    : past_(std::move(past)), options_(std::move(options)) {
+  for (catalog::TablePtr &table : tables) tables_.emplace(table->name, std::move(table));
+}
+
+catalog::TablePtr Mount::find(const std::shared_ptr<const Mount> &mount, std::string_view name) {
+  const auto found = mount->tables_.find(name);
+  return found == mount->tables_.end() ? nullptr : catalog::TablePtr(mount, found->second.get());
+}
+
+std::vector<catalog::TablePtr> Mount::list(const std::shared_ptr<const Mount> &mount) {
+  std::vector<catalog::TablePtr> tables;
+  for (const auto &[name, table] : mount->tables_) tables.emplace_back(mount, table.get());
+  return tables;
+}
+
+Mounts::Mounts(lsm::Database *database, std::string directory)
+    : database_(database), directory_(std::move(directory)) {}
+
+std::vector<std::string> Mounts::take_leftovers() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename().string());
+  fs::remove_all(directory_, error);
+  return names;
+}
+
+// A mount that is given up may still be read, so each has a directory of its own.
+Status Mounts::open(const std::string &source, const std::string &schema, const std::string &when,
+                    std::shared_ptr<const Mount> *out) {
+  if (find(schema)) return Status(Code::kDuplicate, "there is such a mount");
+  std::error_code error;
+  const std::string parent = directory_ + "/" + schema;
+  fs::create_directories(parent, error);
+  if (error) return Status(Code::kNoSpace, "cannot create the directory " + parent + ": " + error.message());
+  std::unique_ptr<lsm::PastDatabase> past;
+  const std::string directory = parent + "/" + std::to_string(++opened_);
+  ATOLL_RETURN_IF_ERROR(database_->open_past(when, schema, directory, &past));
+  std::vector<catalog::TablePtr> tables;
+  std::string options;
+  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options));
+  for (const catalog::TablePtr &table : tables)
+    if (!table->logical_only && past->find_family(table->family_id) == nullptr)
+      return Status(Code::kCorruption, "its table " + table->name + " has no column family");
+  *out = std::make_shared<const Mount>(std::move(past), std::move(tables), std::move(options));
+  return Status::Ok();
+}
+
+void Mounts::add(const std::string &schema, std::shared_ptr<const Mount> mount) {
+  const std::lock_guard lock(mutex_);
+  mounts_[schema] = std::move(mount);
+  count_ = mounts_.size();
+}
+
+std::shared_ptr<const Mount> Mounts::find(std::string_view schema) const {
+  if (count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto found = mounts_.find(schema);
+  return found == mounts_.end() ? nullptr : found->second;
+}
+
+bool Mounts::remove(std::string_view schema) {
+  std::shared_ptr<const Mount> gone;  // closed without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = mounts_.find(schema);
+    if (found == mounts_.end()) return false;
+    gone = std::move(found->second);
+    mounts_.erase(found);
+    count_ = mounts_.size();
+  }
+  std::error_code ignored;
+  gone.reset();
+  fs::remove(directory_ + "/" + std::string(schema), ignored);  // unless somebody still reads
+  return true;
+}
+
+}  // namespace atoll::engine

@@ -1,0 +1,101 @@
+// See past_database.h.
+
+#include "lsm/past/past_database.h"
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "bridge/result.h"
+#include "cloudfs/past_files.h"
+#include "lsm/database_impl.h"
+#include "lsm/families.h"
+#include "lsm/info_log.h"
+#include "lsm/options.h"
+
+namespace atoll::lsm {
+namespace {
+
+// RocksDB opens the first 16 tables at once if it may keep more open than 20.
+constexpr int kOpenFilesMax = 1000;
+
+struct CloseMount {
+  void operator()(atoll_mount *mount) const { atoll_mount_close(mount); }
+};
+
+class PastDatabaseImpl final : public PastDatabase {
+ public:
+  explicit PastDatabaseImpl(std::string directory) : directory_(std::move(directory)) {}
+
+  ~PastDatabaseImpl() override {
+    for (const auto &family : families_) (void)db_->DestroyColumnFamilyHandle(family->handle());
+    db_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  Status mount(atoll_store *store, const std::string &when, const std::string &schema) {
+    atoll_mount *mounted = nullptr;
+    const atoll_result result =
+        atoll_store_mount(store, when.c_str(), schema.c_str(), directory_.c_str(), &mounted);
+    mount_.reset(mounted);
+    return bridge::to_status(result);
+  }
+
+  Status open(const DatabaseOptions &options, const SharedParts &parts) {
+    env_ = rocksdb::NewCompositeEnv(std::make_shared<cloudfs::GuardedPastFiles>(
+        rocksdb::FileSystem::Default(), directory_, mount_.get()));
+    rocksdb::DBOptions db_options = main_database_options(options, parts);
+    db_options.env = env_.get();
+    db_options.info_log = make_info_log(directory_);
+    db_options.max_open_files = kOpenFilesMax;
+    std::vector<std::string> names;
+    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(db_options, directory_, &names);
+    if (!listed.ok()) return from_rocksdb(listed);
+    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+    for (const std::string &name : names)
+      descriptors.emplace_back(name, family_options_by_name(name, options.default_compression, parts));
+    std::vector<rocksdb::ColumnFamilyHandle *> handles;
+    const rocksdb::Status opened =
+        rocksdb::DB::OpenForReadOnly(db_options, directory_, descriptors, &handles, &db_);
+    if (!opened.ok()) return from_rocksdb(opened);
+    for (rocksdb::ColumnFamilyHandle *handle : handles) {
+      families_.push_back(std::make_unique<FamilyImpl>(handle, Side::kPast, db_.get()));
+      if (families_.back()->name() == kCatalogFamilyName) catalog_ = families_.back().get();
+    }
+    return catalog_ != nullptr ? Status::Ok() : Status(Code::kCorruption, "it has no catalog");
+  }
+
+  Family *catalog_family() override { return catalog_; }
+  Family *find_family(uint32_t id) override {
+    for (const auto &family : families_)
+      if (family->id() == id) return family.get();
+    return nullptr;
+  }
+  uint64_t commit_us() const override { return atoll_mount_commit_us(mount_.get()); }
+
+ private:
+  const std::string directory_;
+  std::unique_ptr<atoll_mount, CloseMount> mount_;
+  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<std::unique_ptr<FamilyImpl>> families_;
+  FamilyImpl *catalog_ = nullptr;
+};
+
+}  // namespace
+
+Status DatabaseImpl::open_past(const std::string &when, const std::string &schema,
+                               const std::string &directory, std::unique_ptr<PastDatabase> *out) {
+  if (options_.store == nullptr) return Status(Code::kInvalid, "there is no bucket");
+  auto past = std::make_unique<PastDatabaseImpl>(directory);
+  ATOLL_RETURN_IF_ERROR(past->mount(options_.store, when, schema));
+  ATOLL_RETURN_IF_ERROR(past->open(options_, parts_).with("opening that state in " + directory));
+  *out = std::move(past);
+  return Status::Ok();
+}
+
+}  // namespace atoll::lsm

@@ -1,0 +1,166 @@
+// See mount_functions.h.
+#include "handler/server.h"
+
+#include <lock.h>
+#include <mdl.h>
+#include <sql_table.h>
+#include <table_cache.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "base/log.h"
+#include "engine/running.h"
+#include "handler/ddl/table_name.h"
+#include "plugin/snapshots/action_function.h"
+#include "plugin/snapshots/moment_text.h"
+#include "plugin/snapshots/mount_functions.h"
+
+namespace atoll::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A schema and where it lies: names of directories are encoded.
+struct Schema {
+  std::string sql_name;
+  std::string directory_name;
+  fs::path directory;
+};
+
+Status parse_schema(const std::string &sql_name, Schema *schema) {
+  if (sql_name.empty() || sql_name.size() > NAME_LEN || sql_name.back() == ' ')
+    return Status(Code::kInvalid, "'" + sql_name + "' is no name of a schema");
+  char encoded[FN_REFLEN];
+  std::string name = sql_name;
+  if (lower_case_table_names != 0) {
+    name.resize(name.size() * system_charset_info->casedn_multiply());
+    name.resize(my_casedn_str(system_charset_info, name.data()));
+  }
+  const uint length = tablename_to_filename(name.c_str(), encoded, sizeof encoded);
+  schema->sql_name = std::move(name);
+  schema->directory_name.assign(encoded, length);
+  schema->directory = fs::path(mysql_real_data_home) / schema->directory_name;
+  return Status::Ok();
+}
+
+// The server's own files of a mounted schema.
+bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount> &mount) {
+  const auto write = [&](const std::string &name, const std::string &content) {
+    std::ofstream file(schema.directory / name, std::ios::binary);
+    file << content;
+    file.close();
+    return file.good();
+  };
+  if (::mkdir(schema.directory.c_str(), static_cast<mode_t>(my_umask_dir)) != 0) return false;
+  if (!write(engine::kMountMarker, "")) return false;
+  if (!mount->options().empty() && !write("db.opt", mount->options())) return false;
+  for (const catalog::TablePtr &table : engine::Mount::list(mount))
+    if (!table->par.empty() && !write(table->name + ".par", table->par)) return false;
+  return true;
+}
+
+// A directory in which somebody has put something else stays, as a schema of his.
+void remove_files(const fs::path &directory) {
+  std::error_code ignored;
+  if (!fs::remove(directory / engine::kMountMarker, ignored)) return;
+  std::vector<fs::path> files;
+  for (const auto &entry : fs::directory_iterator(directory, ignored)) files.push_back(entry.path());
+  const auto is_ours = [](const fs::path &file) {
+    return file.filename() == "db.opt" || file.extension() == ".par";
+  };
+  if (!std::all_of(files.begin(), files.end(), is_ours)) return;
+  for (const fs::path &file : files) fs::remove(file, ignored);
+  fs::remove(directory, ignored);
+}
+
+// Keeps CREATE and DROP DATABASE of that name away until the statement ends. Errors: the server has reported.
+Status lock_schema(THD *thd, const Schema &schema) {
+  if (thd->locked_tables_mode != LTM_NONE)
+    return Status(Code::kInvalid, "not under LOCK TABLES: UNLOCK TABLES first");
+  return lock_schema_name(thd, schema.sql_name.c_str()) ? Status(Code::kInterrupted, "") : Status::Ok();
+}
+
+// Waits until no statement and no transaction uses the table, and closes it everywhere.
+Status close_table(THD *thd, const Schema &schema, const std::string &table) {
+  const std::string name = handler::sql_name(table);
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, schema.sql_name.c_str(), name.c_str(), MDL_EXCLUSIVE,
+                   MDL_STATEMENT);
+  if (thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout))
+    return Status(Code::kInterrupted, "");
+  tdc_remove_table(thd, schema.sql_name.c_str(), name.c_str());
+  return Status::Ok();
+}
+
+Status mount(const std::vector<std::string> &arguments, std::string *what) {
+  THD *thd = current_thd;
+  Schema source, schema;
+  ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &source));
+  ATOLL_RETURN_IF_ERROR(parse_schema(arguments[1], &schema));
+  ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
+  if (fs::exists(schema.directory))
+    return Status(Code::kInvalid, "there is a schema '" + schema.sql_name + "' already");
+  engine::Engine *running = engine::running();
+  // Also with atoll_durability=local: a moment has all that was committed before it.
+  ATOLL_RETURN_IF_ERROR(running->gate().publish_all());
+  std::shared_ptr<const engine::Mount> mount;
+  ATOLL_RETURN_IF_ERROR(running->mounts()
+                            ->open(source.directory_name, schema.directory_name, arguments[2], &mount)
+                            .with("mounting '" + source.sql_name + "' as in '" + arguments[2] + "'"));
+  if (!write_files(schema, mount)) {
+    const int error = errno;
+    remove_files(schema.directory);
+    return Status(Code::kNoSpace, "cannot write to " + schema.directory.string() + ": " + strerror(error));
+  }
+  running->mounts()->add(schema.directory_name, mount);
+  *what = "schema '" + schema.sql_name + "' shows '" + source.sql_name + "' as after " +
+          (mount->commit_us() == 0 ? "its creation" : "the commit of " + utc_text(mount->commit_us())) +
+          ", until ATOLL_UNMOUNT('" + schema.sql_name + "') or the end of the server";
+  return Status::Ok();
+}
+
+Status unmount(const std::vector<std::string> &arguments, std::string *what) {
+  THD *thd = current_thd;
+  Schema schema;
+  ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &schema));
+  ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
+  engine::Mounts *mounts = engine::running()->mounts();
+  const auto mount = mounts->find(schema.directory_name);
+  if (!mount) return Status(Code::kNotFound, "'" + schema.sql_name + "' is not mounted");
+  for (const catalog::TablePtr &table : engine::Mount::list(mount))
+    if (!handler::is_partition(table->name)) ATOLL_RETURN_IF_ERROR(close_table(thd, schema, table->name));
+  mounts->remove(schema.directory_name);
+  remove_files(schema.directory);
+  *what = "schema '" + schema.sql_name + "' is unmounted";
+  return Status::Ok();
+}
+
+}  // namespace
+
+void remove_former_mounts(engine::Mounts *mounts, const std::string &data_dir) {
+  for (const std::string &name : mounts->take_leftovers()) {
+    remove_files(fs::path(data_dir) / name);
+    log_info("the schema " + name + ", mounted before the restart, is not mounted any more");
+  }
+}
+
+Create_func *mount_function() {
+  static const SqlAction action{
+      "atoll_mount", 3, 1, "ATOLL_MOUNT('schema', 'as', 'snapshot or moment'): none of them is NULL", mount};
+  return action_function(&action);
+}
+
+Create_func *unmount_function() {
+  static const SqlAction action{"atoll_unmount", 1, 0, "ATOLL_UNMOUNT() needs the name of a schema, not NULL",
+                                unmount};
+  return action_function(&action);
+}
+
+}  // namespace atoll::plugin

@@ -1,0 +1,22 @@
+// SQL functions ATOLL_MOUNT('schema', 'as', 'when') and ATOLL_UNMOUNT('as') (action_function.h).
+//
+// A mounted schema is a directory beside the databases, with db.opt and the .par files of partitioned tables;
+// its tables are found by discovery, and no .frm is written. It lasts until ATOLL_UNMOUNT(), DROP DATABASE or
+// the end of the server.
+#pragma once
+
+#include <string>
+
+#include "engine/engine.h"
+
+class Create_func;
+
+namespace atoll::plugin {
+
+Create_func *mount_function();
+Create_func *unmount_function();
+
+// Takes away what a former process had mounted. At start, before anybody connects.
+void remove_former_mounts(engine::Mounts *mounts, const std::string &data_dir);
+
+}  // namespace atoll::plugin

@@ -1,0 +1,88 @@
+"""Goal:   ATOLL_MOUNT shows any moment of the history, exactly; a mount stays whole whatever the server rewrites, drops
+        and collects meanwhile, and a kill -9 leaves nothing of it.
+Method: real servers on a directory and on an S3 server; sums of the tables, noted at moments, are compared with those
+        in mounts of these moments.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from harness.atollctl import atollctl
+from harness.objectstores import Versitygw
+from harness.process import wait_until
+from harness.server import Server, s3_options
+
+HISTORY = {"atoll_durability": "local", "atoll_history_retention": 3600}
+SUMS = "SELECT COUNT(*), COALESCE(SUM(amount), 0), COALESCE(SUM(CRC32(text)), 0) FROM {}.orders"
+COLLECTED_WITHIN_S = 150
+
+
+@pytest.fixture(params=["file", "versitygw"])
+def server(lab, request) -> Server:
+    """A server with a history, started."""
+    if request.param == "file":
+        (lab.home / "bucket").mkdir()
+        return lab.server(atoll_url=f"file://{lab.home}/bucket", **HISTORY).start()
+    store = lab.store(Versitygw)
+    # No part cache to speak of: table files of the past come from the bucket.
+    options = s3_options(store.endpoint, store.bucket, store.credentials)
+    return lab.server(**options, **HISTORY).start()
+
+
+def change(server: Server, round_: int) -> tuple[tuple[int, ...], str]:
+    """Changes everything. Returns the sums, and a moment at which they held."""
+    server.run(
+        f"INSERT INTO shop.orders SELECT {round_} * 10000 + seq, seq, MD5(seq + {round_}) FROM mysql.seq_1_to_2000",
+        f"DELETE FROM shop.orders WHERE id % 5 = {round_}",
+        f"UPDATE shop.orders SET amount = amount + {round_}",
+    )
+    sums = server.run(SUMS.format("shop"))[0]
+    time.sleep(0.05)
+    moment = server.run("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%d %H:%i:%s.%f')")[0][0]
+    time.sleep(0.05)
+    if round_ % 2:
+        server.run("ALTER TABLE shop.orders ENGINE=ATOLL, FORCE")
+    return sums, moment
+
+
+def test_every_moment_can_be_mounted(server: Server) -> None:
+    server.run(
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.orders (id INT PRIMARY KEY, amount INT, text VARCHAR(50), KEY (text)) ENGINE=ATOLL",
+    )
+    server.run("SELECT ATOLL_SNAPSHOT('empty')")
+    known = [change(server, round_) for round_ in range(5)]
+    for number, (_, moment) in enumerate(known):
+        server.run(f"SELECT ATOLL_MOUNT('shop', 'past{number}', '{moment}')")
+    server.run("SELECT ATOLL_MOUNT('shop', 'nothing', 'empty')")
+
+    def check() -> None:
+        for number, (sums, moment) in enumerate(known):
+            assert server.run(SUMS.format(f"past{number}"))[0] == sums, moment
+        assert server.run(SUMS.format("nothing"))[0][0] == 0
+
+    check()
+    server.run("SET GLOBAL atoll_history_retention = 0", "DROP TABLE shop.orders")
+    server.run("SELECT ATOLL_DROP_SNAPSHOT('empty')")
+    time.sleep(2)
+    server.run("SET GLOBAL atoll_block_cache_size = 0")
+    check()
+    rows = server.run("SELECT COUNT(*) FROM past3.orders AS a JOIN past4.orders AS b USING (id)")[0][0]
+    assert 0 < rows <= known[3][0][0]
+
+    server.kill()
+    server.start()
+    databases = [row[0] for row in server.run("SHOW DATABASES")]
+    assert "shop" in databases and not [name for name in databases if name.startswith(("past", "nothing"))]
+
+    def has_no_mount() -> bool:
+        return not server.run("SELECT * FROM information_schema.atoll_snapshots WHERE kind = 'mount'")
+
+    # The collector looks for what is superfluous when something is.
+    server.run("CREATE TABLE shop.t (a INT) ENGINE=ATOLL", "ALTER TABLE shop.t ENGINE=ATOLL, FORCE")
+    wait_until(has_no_mount, COLLECTED_WITHIN_S, "pins of mounts are left")
+    server.stop()
+    verified = atollctl(server, "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
