@@ -1,6 +1,7 @@
 """Makes docs/benchmarks.md of the reports in build/bench: a section for each, its charts in docs/benchmarks/.
 
-Nothing is measured here and nothing invented: a benchmark without report is named as not run. Quick runs stay out.
+The reports themselves are kept in docs/benchmarks/reports, so that one benchmark that has run again changes its own
+section only. Nothing is measured here and nothing invented: a benchmark without report is named as not run. Quick runs stay out.
 
     build/bin/python bench/page.py
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import shutil
 import sys
 from pathlib import Path
@@ -26,8 +28,8 @@ ORDER = ("oltp", "access", "tpcc", "linkbench", "blob", "neo", "commit", "cache"
 OTHERS = ("archive", "tpch", "ddl")
 HEAD = """# Benchmarks
 
-Made by `make bench-page` from the JSON files that the benchmarks write to `build/bench`; do not edit. Each section
-names its command, and all of it was run on one machine at a time with nothing else to do. The competitors take turns
+Made by `make bench-page` from the JSON files that the benchmarks write to `build/bench`, and from those of former runs
+in `benchmarks/reports`; do not edit. Each section names its command and its day, and all of it was run on one machine at a time with nothing else to do. The competitors take turns
 within each repetition; a figure is the median of the repetitions, with the least and the greatest in parentheses. A
 ratio is the median of the ratios within the repetitions, so that a slow minute of the machine counts for both sides.
 CPU, bytes written and memory are those of the server's process (background work included, clients and MinIO not).
@@ -48,6 +50,19 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
         else:
             found[content["name"]] = content
     return found
+
+
+def load_kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """Returns the reports of former runs by name."""
+    kept = (json.loads(lzma.decompress(path.read_bytes())) for path in sorted(folder.glob("*.json.xz")))
+    return {content["name"]: content for content in kept}
+
+
+def keep(reports: dict[str, dict[str, Any]], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in reports.items():
+        text = json.dumps(content, separators=(",", ":")).encode()
+        (folder / f"{name}.json.xz").write_bytes(lzma.compress(text))
 
 
 def in_order(reports: dict[str, dict[str, Any]]) -> list[str]:
@@ -85,10 +100,13 @@ def main() -> int:
     parser.add_argument("--input", type=Path, default=report.OUTPUT)
     parser.add_argument("--output", type=Path, default=paths.ROOT / "docs" / "benchmarks.md")
     arguments = parser.parse_args()
-    reports = load(arguments.input)
+    new = load(arguments.input)
+    folder = arguments.output.parent / "benchmarks"
+    reports = {**load_kept(folder / "reports"), **new}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(page(reports))
-    copy_charts(reports, arguments.input, arguments.output.parent / "benchmarks")
+    copy_charts(new, arguments.input, folder)
+    keep(new, folder / "reports")
     print(f"wrote {arguments.output.name}: {', '.join(reports) or 'no benchmark has run'}")
     return 0
 

@@ -105,6 +105,14 @@ def test_a_benchmark_without_report_is_named_as_not_run():
     assert "|---" not in text
 
 
+def test_reports_are_kept_for_the_next_page(tmp_path):
+    reports = {"oltp": {"name": "oltp", "results": {"clients": [1, 2.5]}}, "blob": {"name": "blob"}}
+    page.keep(reports, tmp_path / "reports")
+    page.keep({"blob": {"name": "blob", "quick": False}}, tmp_path / "reports")
+    assert page.load_kept(tmp_path / "reports") == {**reports, "blob": {"name": "blob", "quick": False}}
+    assert page.load_kept(tmp_path / "nowhere") == {}
+
+
 def test_a_goal_is_reached_missed_or_not_measured():
     reports = {
         "oltp": {"results": {"clients": {"1": {"insert": {"setups": {"Atoll": {"cpu_us": {"ratio": 0.9}}}}}}}}
