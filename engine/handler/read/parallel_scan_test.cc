@@ -21,13 +21,15 @@ namespace {
 
 class PlainFamily final : public lsm::Family {
  public:
-  explicit PlainFamily(rocksdb::ColumnFamilyHandle *handle) : handle_(handle) {}
+  PlainFamily(rocksdb::ColumnFamilyHandle *handle, rocksdb::DB *base) : handle_(handle), base_(base) {}
   uint32_t id() const override { return 0; }
   lsm::Side side() const override { return lsm::Side::kMain; }
+  rocksdb::DB *base() const override { return base_; }
   rocksdb::ColumnFamilyHandle *handle() const override { return handle_; }
 
  private:
   rocksdb::ColumnFamilyHandle *handle_;
+  rocksdb::DB *base_;
 };
 
 std::string key_of(uint32_t number) {
@@ -48,7 +50,7 @@ class ParallelScanTest : public ::testing::Test {
     rocksdb::Options options;
     options.create_if_missing = true;
     ASSERT_TRUE(rocksdb::DB::Open(options, directory_.string(), &db_).ok());
-    family_ = std::make_unique<PlainFamily>(db_->DefaultColumnFamily());
+    family_ = std::make_unique<PlainFamily>(db_->DefaultColumnFamily(), db_.get());
     codec_ = std::make_unique<codec::RowCodec>(1, std::vector<codec::Column>{column()});
     fill(20000);
   }

@@ -27,6 +27,7 @@ class FakeFamily final : public lsm::Family {
   explicit FakeFamily(lsm::Side side) : side_(side) {}
   uint32_t id() const override { return 1; }
   lsm::Side side() const override { return side_; }
+  rocksdb::DB *base() const override { return nullptr; }
   rocksdb::ColumnFamilyHandle *handle() const override { return nullptr; }
 
  private:
