@@ -153,7 +153,7 @@ int ha_atoll::open(const char *name, int, uint) {
 
   find_share();
   atoll::engine::Engine *running = atoll::engine::running();
-  reader_.table().connect(running->database(), running->transactions()->locks(), is_sequence());
+  reader_.table().connect(running->transactions()->locks(), is_sequence());
   ref_length =
       layout_->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
   stats.block_size = 16384;

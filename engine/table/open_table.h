@@ -46,8 +46,7 @@ class OpenTable {
 
   // Before the first statement. `is_sequence`: its row is read as it is now, whatever the snapshot, and is
   // never locked.
-  void connect(lsm::Database *database, txn::LockTable *locks, bool is_sequence) {
-    database_ = database;
+  void connect(txn::LockTable *locks, bool is_sequence) {
     locks_ = locks;
     is_sequence_ = is_sequence;
   }
@@ -83,7 +82,6 @@ class OpenTable {
  private:
   const std::shared_ptr<const Layout> &layout_;
   Statement &statement_;
-  lsm::Database *database_ = nullptr;
   txn::LockTable *locks_ = nullptr;
   bool is_sequence_ = false;
   ReadMode mode_;

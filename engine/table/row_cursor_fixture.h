@@ -122,7 +122,7 @@ class TestTable {
 class Session final : public Statement, public RowView {
  public:
   Session(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager,
-          lsm::Database *database, bool keeps_snapshot)
+          bool keeps_snapshot)
       : cursor(layout, this, this),
         layout_(*layout),
         test_table_(table),
@@ -130,7 +130,7 @@ class Session final : public Statement, public RowView {
         keeps_snapshot_(keeps_snapshot),
         transaction_(manager->begin(nullptr)),
         record_(table.record_length()) {
-    cursor.table().connect(database, manager->locks(), false);
+    cursor.table().connect(manager->locks(), false);
     cursor.wanted().all = true;
   }
 

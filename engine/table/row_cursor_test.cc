@@ -33,7 +33,7 @@ class RowCursorModel {
     make_.set_layout(layout_);
     for (size_t i = 0; i < kSessions; i++)
       sessions_.push_back(
-          {std::make_unique<Session>(table_, layout_, manager_.get(), &database_, i % 2 == 0), {}, {}, {}});
+          {std::make_unique<Session>(table_, layout_, manager_.get(), i % 2 == 0), {}, {}, {}});
   }
 
   void act() {

@@ -140,7 +140,8 @@ class TestDatabase final : public lsm::Database {
       std::fprintf(stderr, "cannot open %s: %s\n", path.c_str(), status.ToString().c_str());
       std::abort();
     }
-    for (auto *handle : handles) families->push_back(std::make_unique<TestFamily>(handle, side));
+    for (auto *handle : handles)
+      families->push_back(std::make_unique<TestFamily>(handle, side, (*db)->GetBaseDB()));
   }
 
   static void close(rocksdb::TransactionDB *db, Families *families) {
