@@ -1,7 +1,8 @@
 """Makes docs/benchmarks.md of the reports in build/bench: a section for each, its charts in docs/benchmarks/.
 
 The reports themselves are kept in docs/benchmarks/reports, so that one benchmark that has run again changes its own
-section only. Nothing is measured here and nothing invented: a benchmark without report is named as not run. Quick runs stay out.
+section only. Nothing is measured here and nothing invented: a benchmark without report is named as not run. Quick
+runs stay out.
 
     build/bin/python bench/page.py
 """
@@ -29,10 +30,11 @@ OTHERS = ("archive", "tpch", "ddl")
 HEAD = """# Benchmarks
 
 Made by `make bench-page` from the JSON files that the benchmarks write to `build/bench`, and from those of former runs
-in `benchmarks/reports`; do not edit. Each section names its command and its day, and all of it was run on one machine at a time with nothing else to do. The competitors take turns
-within each repetition; a figure is the median of the repetitions, with the least and the greatest in parentheses. A
-ratio is the median of the ratios within the repetitions, so that a slow minute of the machine counts for both sides.
-CPU, bytes written and memory are those of the server's process (background work included, clients and MinIO not).
+in `benchmarks/reports`; do not edit. Each section names its command and its day, and all of it was run on one machine
+at a time with nothing else to do. The competitors take turns within each repetition; a figure is the median of the
+repetitions, with the least and the greatest in parentheses. A ratio is the median of the ratios within the repetitions,
+so that a slow minute of the machine counts for both sides. CPU, bytes written and memory are those of the server's
+process (background work included, clients and MinIO not).
 Only the ratios mean something on another machine.
 """
 

@@ -197,6 +197,24 @@ def touch(server: Server, rows: int, change: int) -> None:
         server.run(TOUCHED.format(table=table, change=change, m=rows * 5), database=f"cost_{rows}")
 
 
+def test_reads_of_a_mounted_past(filled: Server) -> None:
+    """They cost what reads of the present cost, with some rows in files and some in the log of then."""
+    touch(filled, SIZES[0], 1)
+    filled.run("SELECT ATOLL_SNAPSHOT('cost')")
+    for rows in SIZES:
+        filled.run(f"SELECT ATOLL_MOUNT('cost_{rows}', 'past_{rows}', 'cost')")
+    sessions = [Session(filled, rows, "past") for rows in SIZES]
+    # The joins need a table in the server's memory, which has no past.
+    check_sessions(
+        sessions, tuple(pattern for pattern in PLAIN_READS if " few" not in pattern.statement), VERSIONS
+    )
+    for session in sessions:
+        session.connection.close()
+    for rows in SIZES:
+        filled.run(f"SELECT ATOLL_UNMOUNT('past_{rows}')")
+    filled.run("SELECT ATOLL_DROP_SNAPSHOT('cost')")
+
+
 def test_reads_beside_other_transactions(filled: Server) -> None:
     """Versions that an open snapshot needs and changes that are not committed, both of the rows that are read."""
     snapshots = [Session(filled, rows) for rows in SIZES]
