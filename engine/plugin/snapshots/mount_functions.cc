@@ -3,6 +3,7 @@
 
 #include <lock.h>
 #include <mdl.h>
+#include <sql_handler.h>
 #include <sql_table.h>
 #include <table_cache.h>
 
@@ -87,9 +88,26 @@ Status lock_schema(THD *thd, const Schema &schema) {
   return lock_schema_name(thd, schema.sql_name.c_str()) ? Status(Code::kInterrupted, "") : Status::Ok();
 }
 
+// The server would wait for this statement itself.
+Status refuse_own_use(const THD *thd, const Schema &schema) {
+  for (const TABLE *table = thd->open_tables; table != nullptr; table = table->next)
+    if (schema.sql_name == std::string_view(table->s->db.str, table->s->db.length))
+      return Status(Code::kInvalid, "this statement reads a table of '" + schema.sql_name + "'");
+  return Status::Ok();
+}
+
+// HANDLER ... OPEN of this connection; those of others are closed by the lock.
+void close_own_handlers(THD *thd, const Schema &schema, const std::string &name) {
+  const LEX_CSTRING database{schema.sql_name.data(), schema.sql_name.size()}, table{name.data(), name.size()};
+  TABLE_LIST one;
+  one.init_one_table(&database, &table, nullptr, TL_READ);
+  mysql_ha_rm_tables(thd, &one);
+}
+
 // Waits until no statement and no transaction uses the table, and closes it everywhere.
 Status close_table(THD *thd, const Schema &schema, const std::string &table) {
   const std::string name = handler::sql_name(table);
+  close_own_handlers(thd, schema, name);
   MDL_request request;
   MDL_REQUEST_INIT(&request, MDL_key::TABLE, schema.sql_name.c_str(), name.c_str(), MDL_EXCLUSIVE,
                    MDL_STATEMENT);
@@ -134,6 +152,7 @@ Status unmount(const std::vector<std::string> &arguments, std::string *what) {
   engine::Mounts *mounts = engine::running()->mounts();
   const auto mount = mounts->find(schema.directory_name);
   if (!mount) return Status(Code::kNotFound, "'" + schema.sql_name + "' is not mounted");
+  ATOLL_RETURN_IF_ERROR(refuse_own_use(thd, schema));
   for (const catalog::TablePtr &table : engine::Mount::list(mount))
     if (!handler::is_partition(table->name)) ATOLL_RETURN_IF_ERROR(close_table(thd, schema, table->name));
   mounts->remove(schema.directory_name);
