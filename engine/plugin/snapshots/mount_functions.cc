@@ -35,8 +35,10 @@ struct Schema {
   fs::path directory;
 };
 
+// A name with the prefix of old releases would become a path as it stands.
 Status parse_schema(const std::string &sql_name, Schema *schema) {
-  if (sql_name.empty() || sql_name.size() > NAME_LEN || sql_name.back() == ' ')
+  if (sql_name.empty() || sql_name.size() > NAME_LEN || sql_name.back() == ' ' ||
+      sql_name.starts_with("#mysql50#"))
     return Status(Code::kInvalid, "'" + sql_name + "' is no name of a schema");
   char encoded[FN_REFLEN];
   std::string name = sql_name;
