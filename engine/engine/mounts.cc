@@ -28,13 +28,17 @@ std::vector<catalog::TablePtr> Mount::list(const std::shared_ptr<const Mount> &m
 Mounts::Mounts(lsm::Database *database, std::string directory)
     : database_(database), directory_(std::move(directory)) {}
 
-std::vector<std::string> Mounts::take_leftovers() {
+std::vector<std::string> Mounts::leftovers() const {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error))
     names.push_back(at->path().filename().string());
-  fs::remove_all(directory_, error);
   return names;
+}
+
+void Mounts::forget_leftovers() {
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
 }
 
 // A mount that is given up may still be read, so each has a directory of its own.
@@ -47,7 +51,10 @@ Status Mounts::open(const std::string &source, const std::string &schema, const 
   if (error) return Status(Code::kNoSpace, "cannot create the directory " + parent + ": " + error.message());
   std::unique_ptr<lsm::PastDatabase> past;
   const std::string directory = parent + "/" + std::to_string(++opened_);
-  ATOLL_RETURN_IF_ERROR(database_->open_past(when, schema, directory, &past));
+  if (Status status = database_->open_past(when, schema, directory, &past); !status.ok()) {
+    fs::remove(parent, error);
+    return status;
+  }
   std::vector<catalog::TablePtr> tables;
   std::string options;
   ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options));

@@ -49,8 +49,9 @@ class Mounts {
   // `database` must live longer.
   Mounts(lsm::Database *database, std::string directory);
 
-  // Schemas that a former process had mounted, and whose directories may be left. Forgotten by the call.
-  std::vector<std::string> take_leftovers();
+  // Schemas that a former process had mounted, and whose directories may be left.
+  std::vector<std::string> leftovers() const;
+  void forget_leftovers();
 
   // Opens `source` as it was then; nobody finds it before add(). Errors: kNotFound (it had no such schema, or
   // no table in it), kDuplicate (there is a mount `schema`), and those of lsm::Database::open_past().

@@ -209,6 +209,7 @@ class ha_atoll : public handler {
   Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);
+  int check_past(THD *thd);
   int check_writable();
   bool needs_row_logging(THD *thd);
   void begin_copy(bool ignore_duplicates);

@@ -341,10 +341,8 @@ void drop_database(handlerton *, char *path) {
   std::string directory(path);
   while (!directory.empty() && directory.back() == '/') directory.pop_back();
   const std::string name = directory.substr(directory.find_last_of('/') + 1);
-  if (atoll::engine::running()->mounts()->remove(name)) {
-    (void)unlink((directory + "/" + atoll::engine::kMountMarker).c_str());
-    return;
-  }
+  (void)unlink((directory + "/" + atoll::engine::kMountMarker).c_str());
+  if (atoll::engine::running()->mounts()->remove(name)) return;
   remove_leftovers(directory);
   const Status status = atoll::engine::running()->catalog()->drop_database(name);
   if (!status.ok() && status.code() != Code::kNotFound) atoll::log_error(status.message());

@@ -112,6 +112,11 @@ Status drop_backup_of(const ah::TableName &name) {
 
 int create_partitioning_metadata(const char *path, const char *old_path, chf_create_flags action) {
   if (Status status = atoll::engine::ready(); !status.ok()) return ah::report(current_thd, status);
+  for (const char *each : {path, old_path}) {
+    if (each == nullptr || ah::refuse_mounted(ah::parse_table_name(each).database).ok()) continue;
+    if (current_thd->lex->sql_command == SQLCOM_DROP_DB) return 0;  // the mount ends, no table
+    return ah::report(current_thd, ah::past_is_read_only());
+  }
   catalog::Catalog *all = atoll::engine::running()->catalog();
   if (action == CHF_INDEX_FLAG) return 0;
   // An ALTER in place makes these files for its new definition and removes them without a word; one that

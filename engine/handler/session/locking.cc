@@ -61,8 +61,12 @@ bool rewrites_table(THD *thd) {
 // Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
 THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) noexcept {
   if (lock_type == TL_IGNORE) return to;
-  if (is_sequence()) return to;  // see write_apart(): its row is never locked
-  if (reader_.table().is_past() && lock_type < TL_FIRST_WRITE) return to;  // it does not change
+  if (is_sequence()) return to;     // see write_apart(): its row is never locked
+  if (reader_.table().is_past()) {  // it does not change, and its keys are not those of the present
+    mode()->lock = at::RowLock::kNone;
+    mode()->skip_locked = false;
+    return to;
+  }
   mode()->skip_locked = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
   const bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED;
   if (shared) {
@@ -89,9 +93,10 @@ bool ha_atoll::needs_row_logging(THD *thd) {
 int ha_atoll::external_lock(THD *thd, int lock_type) {
   if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
   if (lock_type == F_WRLCK && needs_row_logging(thd)) return HA_ERR_LOGGING_IMPOSSIBLE;
-  if (lock_type != F_UNLCK && !is_temporary() && rewrites_table(thd) &&
+  if (lock_type != F_UNLCK && !is_temporary() && !reader_.table().is_past() && rewrites_table(thd) &&
       ah::refuse_for_prepared_writers(layout_->def()))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (int error = lock_type == F_UNLCK ? 0 : check_past(thd)) return error;
   session_ = ah::Session::of(thd, true);
   if (lock_type == F_UNLCK) {
     reader_.close();
@@ -105,8 +110,6 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
       session_->end_read_view();
     return 0;
   }
-  // A replica does not have it.
-  if (reader_.table().is_past()) thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_TABLE);
   if (lock_type == F_WRLCK) {
     if (int error = check_writable()) return error;
     if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
@@ -121,6 +124,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
 
 int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
   if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
+  if (int error = check_past(thd)) return error;
   session_ = ah::Session::of(thd, true);
   if (lock_type >= TL_FIRST_WRITE) {
     if (int error = check_writable()) return error;
@@ -156,6 +160,14 @@ void ha_atoll::init_table_handle_for_HANDLER() {
   mode()->lock = at::RowLock::kNone;
   mode()->may_change = false;
   choose_layout();
+}
+
+// Of the past: an ALTER would change it, and a replica does not have it.
+int ha_atoll::check_past(THD *thd) {
+  if (!reader_.table().is_past()) return 0;
+  if (rewrites_table(thd)) return fail(ah::past_is_read_only());
+  thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_TABLE);
+  return 0;
 }
 
 int ha_atoll::check_writable() {

@@ -4,6 +4,7 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/write_buffer_manager.h>
 
 #include <filesystem>
 #include <utility>
@@ -52,6 +53,9 @@ class PastDatabaseImpl final : public PastDatabase {
     db_options.env = env_.get();
     db_options.info_log = make_info_log(directory_);
     db_options.max_open_files = kOpenFilesMax;
+    // What its log holds is never flushed: counted with the present's memtables it would make those flush for
+    // ever.
+    db_options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(0);
     std::vector<std::string> names;
     const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(db_options, directory_, &names);
     if (!listed.ok()) return from_rocksdb(listed);

@@ -3,7 +3,9 @@
 
 #include <lock.h>
 #include <mdl.h>
+#include <sql_acl.h>
 #include <sql_handler.h>
+#include <sql_parse.h>
 #include <sql_table.h>
 #include <table_cache.h>
 
@@ -106,6 +108,12 @@ void close_own_handlers(THD *thd, const Schema &schema, const std::string &name)
   mysql_ha_rm_tables(thd, &one);
 }
 
+bool is_known(const catalog::Catalog &catalog, const std::string &database) {
+  const std::vector<catalog::DatabaseDef> known = catalog.databases();
+  const auto is_it = [&](const catalog::DatabaseDef &each) { return each.name == database; };
+  return std::any_of(known.begin(), known.end(), is_it) || !catalog.list(database).empty();
+}
+
 // Waits until no statement and no transaction uses the table, and closes it everywhere.
 Status close_table(THD *thd, const Schema &schema, const std::string &table) {
   const std::string name = handler::sql_name(table);
@@ -128,6 +136,12 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   if (fs::exists(schema.directory))
     return Status(Code::kInvalid, "there is a schema '" + schema.sql_name + "' already");
   engine::Engine *running = engine::running();
+  if (is_known(*running->catalog(), schema.directory_name))
+    return Status(Code::kInvalid,
+                  "the bucket has a schema '" + schema.sql_name + "', whose directory is missing");
+  // Whoever may not read the present may not read its past.
+  if (check_access(thd, SELECT_ACL, source.sql_name.c_str(), nullptr, nullptr, true, false))
+    return Status(Code::kInvalid, "");
   // Also with atoll_durability=local: a moment has all that was committed before it.
   ATOLL_RETURN_IF_ERROR(running->gate().publish_all());
   std::shared_ptr<const engine::Mount> mount;
@@ -152,11 +166,12 @@ Status unmount(const std::vector<std::string> &arguments, std::string *what) {
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &schema));
   ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
   engine::Mounts *mounts = engine::running()->mounts();
-  const auto mount = mounts->find(schema.directory_name);
+  auto mount = mounts->find(schema.directory_name);
   if (!mount) return Status(Code::kNotFound, "'" + schema.sql_name + "' is not mounted");
   ATOLL_RETURN_IF_ERROR(refuse_own_use(thd, schema));
   for (const catalog::TablePtr &table : engine::Mount::list(mount))
     if (!handler::is_partition(table->name)) ATOLL_RETURN_IF_ERROR(close_table(thd, schema, table->name));
+  mount.reset();  // else its directory would stay
   mounts->remove(schema.directory_name);
   remove_files(schema.directory);
   *what = "schema '" + schema.sql_name + "' is unmounted";
@@ -166,10 +181,11 @@ Status unmount(const std::vector<std::string> &arguments, std::string *what) {
 }  // namespace
 
 void remove_former_mounts(engine::Mounts *mounts, const std::string &data_dir) {
-  for (const std::string &name : mounts->take_leftovers()) {
+  for (const std::string &name : mounts->leftovers()) {
     remove_files(fs::path(data_dir) / name);
     log_info("the schema " + name + ", mounted before the restart, is not mounted any more");
   }
+  mounts->forget_leftovers();
 }
 
 Create_func *mount_function() {
