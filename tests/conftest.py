@@ -111,23 +111,24 @@ _FAILED = pytest.StashKey[bool]()
 MakeServer = Callable[[str], Server]
 
 
-@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
-def make_server(lab, request) -> MakeServer:
-    """Makes servers, not started, each with a database of its own name in one bucket."""
-    if request.param == "file":
+def server_maker(lab: Lab, kind: str, **options: object) -> MakeServer:
+    """Makes servers, not started, each with a database of its own name in one bucket: a directory ("file") or an S3
+    server's ("versitygw")."""
+    if kind == "file":
         (lab.home / "bucket").mkdir()
-
-        def in_directory(name: str) -> Server:
-            return lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", atoll_durability="sync")
-
-        return in_directory
+        return lambda name: lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", **options)
     store = lab.store(Versitygw)
 
     def in_bucket(name: str) -> Server:
-        options = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
-        return lab.server(name, **options, atoll_durability="sync")
+        place = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
+        return lab.server(name, **place, **options)
 
     return in_bucket
+
+
+@pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
+def make_server(lab, request) -> MakeServer:
+    return server_maker(lab, request.param, atoll_durability="sync")
 
 
 @pytest.hookimpl(wrapper=True)

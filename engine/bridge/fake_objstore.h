@@ -259,7 +259,6 @@ ATOLL_FAKE atoll_result atoll_store_mount(const atoll_store *, const char *, con
 ATOLL_FAKE void atoll_mount_close(atoll_mount *) {}
 ATOLL_FAKE uint64_t atoll_mount_commit_us(const atoll_mount *) { return 0; }
 ATOLL_FAKE int atoll_mount_file_size(const atoll_mount *, uint64_t, uint64_t *) { return 0; }
-ATOLL_FAKE void atoll_mount_list_files(const atoll_mount *, void *, void (*)(void *, uint64_t, uint64_t)) {}
 ATOLL_FAKE atoll_result atoll_mount_open_file(const atoll_mount *, uint64_t, atoll_file **) {
   return atoll_store::answer(atoll::Code::kNotFound, "no such file");
 }

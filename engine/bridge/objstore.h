@@ -171,9 +171,6 @@ void atoll_mount_close(atoll_mount *mount);
 uint64_t atoll_mount_commit_us(const atoll_mount *mount);
 /* 0: there is no such table file. No request. */
 int atoll_mount_file_size(const atoll_mount *mount, uint64_t number, uint64_t *bytes);
-/* Calls `each` for every table file, by number. No request. */
-void atoll_mount_list_files(const atoll_mount *mount, void *context,
-                            void (*each)(void *context, uint64_t number, uint64_t bytes));
 /* As atoll_file_open(). Errors: kNotFound. */
 atoll_result atoll_mount_open_file(const atoll_mount *mount, uint64_t number, atoll_file **out);
 

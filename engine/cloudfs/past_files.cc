@@ -49,16 +49,6 @@ IOStatus PastFiles::FileExists(const std::string &path, const IOOptions &options
   return FileSystemWrapper::FileExists(path, options, debug);
 }
 
-IOStatus PastFiles::GetChildren(const std::string &directory, const IOOptions &options,
-                                std::vector<std::string> *names, IODebugContext *debug) {
-  IOStatus status = FileSystemWrapper::GetChildren(directory, options, names, debug);
-  if (!status.ok() || directory != directory_) return status;
-  atoll_mount_list_files(mount_, names, [](void *context, uint64_t number, uint64_t) {
-    static_cast<std::vector<std::string> *>(context)->push_back(table_file_name(number));
-  });
-  return status;
-}
-
 IOStatus PastFiles::GetFileSize(const std::string &path, const IOOptions &options, uint64_t *bytes,
                                 IODebugContext *debug) {
   uint64_t number = 0;

@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "bridge/objstore.h"
 #include "cloudfs/file_name.h"
@@ -29,8 +28,6 @@ class PastFiles : public rocksdb::FileSystemWrapper {
                                         rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus FileExists(const std::string &path, const rocksdb::IOOptions &options,
                                rocksdb::IODebugContext *debug) override;
-  rocksdb::IOStatus GetChildren(const std::string &directory, const rocksdb::IOOptions &options,
-                                std::vector<std::string> *names, rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
                                 rocksdb::IODebugContext *debug) override;
 
@@ -55,10 +52,6 @@ class GuardedPastFiles final : public PastFiles {
   rocksdb::IOStatus FileExists(const std::string &path, const rocksdb::IOOptions &options,
                                rocksdb::IODebugContext *debug) override {
     return guarded_io([&] { return PastFiles::FileExists(path, options, debug); });
-  }
-  rocksdb::IOStatus GetChildren(const std::string &directory, const rocksdb::IOOptions &options,
-                                std::vector<std::string> *names, rocksdb::IODebugContext *debug) override {
-    return guarded_io([&] { return PastFiles::GetChildren(directory, options, names, debug); });
   }
   rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
                                 rocksdb::IODebugContext *debug) override {

@@ -90,15 +90,12 @@ Status DatabaseImpl::open_main() {
   std::vector<std::string> names;
   ATOLL_RETURN_IF_ERROR(list_families(db_options, &names));
   parts_.filters_memtables = names.size() <= filtered_families_max(parts_);
-  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
-  for (const std::string &name : names) {
-    descriptors.emplace_back(name, family_options_by_name(name, options_.default_compression, parts_));
-  }
 
   std::vector<rocksdb::ColumnFamilyHandle *> handles;
   rocksdb::TransactionDB *opened = nullptr;
   const rocksdb::Status status = rocksdb::TransactionDB::Open(
-      db_options, transaction_options(), options_.local_dir, descriptors, &handles, &opened);
+      db_options, transaction_options(), options_.local_dir,
+      family_descriptors(names, options_.default_compression, parts_), &handles, &opened);
   if (!status.ok()) return from_rocksdb(status);
   main_.reset(opened);
   if (options_.store != nullptr)

@@ -285,6 +285,15 @@ rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const
   return options;
 }
 
+std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors(const std::vector<std::string> &names,
+                                                                const Compression &fallback,
+                                                                const SharedParts &parts) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const std::string &name : names)
+    descriptors.emplace_back(name, family_options_by_name(name, fallback, parts));
+  return descriptors;
+}
+
 rocksdb::Options bulk_file_options(const Compression &compression, const SharedParts &parts,
                                    rocksdb::Env *env, StreamKind kind) {
   rocksdb::Options options(rocksdb::DBOptions(), family_options(compression, parts));

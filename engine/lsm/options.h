@@ -6,6 +6,7 @@
 
 #include <rocksdb/advanced_cache.h>
 #include <rocksdb/cache.h>
+#include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/utilities/transaction_db.h>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lsm/database.h"
 
@@ -65,6 +67,10 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
 // By the rules above; unknown names get the default compression.
 rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const Compression &fallback,
                                                     const SharedParts &parts);
+// What opens the families of these names.
+std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors(const std::vector<std::string> &names,
+                                                                const Compression &fallback,
+                                                                const SharedParts &parts);
 // For files of a bulk load: as the lowest level of a family with this compression.
 rocksdb::Options bulk_file_options(const Compression &compression, const SharedParts &parts,
                                    rocksdb::Env *env, StreamKind kind);

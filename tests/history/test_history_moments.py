@@ -11,13 +11,12 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
+from conftest import MakeServer, server_maker
 from harness.atollctl import atollctl
-from harness.objectstores import Versitygw
 from harness.process import wait_until
-from harness.server import Server, s3_options
+from harness.server import Server
 from harness.windows import only_in_test_bucket
 
 ACCOUNTS = 200
@@ -26,22 +25,11 @@ LOAD_S = 25
 MOMENTS = 4
 HISTORY = {"atoll_durability": "sync", "atoll_history_retention": 3600, "log_bin": "binlog", "sync_binlog": 0}
 
-MakeServer = Callable[[str], Server]
-
 
 @pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
 def make_server(lab, request) -> MakeServer:
     """Makes servers, not started, each with a database of its own name in one bucket, and with a history."""
-    if request.param == "file":
-        (lab.home / "bucket").mkdir()
-        return lambda name: lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", **HISTORY)
-    store = lab.store(Versitygw)
-
-    def in_bucket(name: str) -> Server:
-        options = s3_options(store.endpoint, store.bucket, store.credentials, prefix=name)
-        return lab.server(name, **options, **HISTORY)
-
-    return in_bucket
+    return server_maker(lab, request.param, **HISTORY)
 
 
 @pytest.fixture

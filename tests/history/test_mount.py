@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from conftest import server_maker
 from harness.atollctl import atollctl
-from harness.objectstores import Versitygw
 from harness.process import wait_until
-from harness.server import Server, s3_options
+from harness.server import Server
 
 HISTORY = {"atoll_durability": "local", "atoll_history_retention": 3600}
 SUMS = "SELECT COUNT(*), COALESCE(SUM(amount), 0), COALESCE(SUM(CRC32(text)), 0) FROM {}.orders"
@@ -22,13 +22,7 @@ COLLECTED_WITHIN_S = 150
 @pytest.fixture(params=["file", "versitygw"])
 def server(lab, request) -> Server:
     """A server with a history, started."""
-    if request.param == "file":
-        (lab.home / "bucket").mkdir()
-        return lab.server(atoll_url=f"file://{lab.home}/bucket", **HISTORY).start()
-    store = lab.store(Versitygw)
-    # No part cache to speak of: table files of the past come from the bucket.
-    options = s3_options(store.endpoint, store.bucket, store.credentials)
-    return lab.server(**options, **HISTORY).start()
+    return server_maker(lab, request.param, **HISTORY)("server").start()
 
 
 def change(server: Server, round_: int) -> tuple[tuple[int, ...], str]:

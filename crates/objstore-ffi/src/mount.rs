@@ -5,7 +5,7 @@ use crate::file::OpenFile;
 use crate::guard::{guarded, guarded_or};
 use crate::store::{StoreHandle, reach};
 use objstore::protocol::Mount;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::path::Path;
 
 /// `atoll_mount`: owned by C++ between `atoll_store_mount` and `atoll_mount_close`.
@@ -73,22 +73,6 @@ pub unsafe extern "C" fn atoll_mount_file_size(
             1
         })
     })
-}
-
-/// # Safety
-///
-/// - `mount` is open; `each` may be called with `context` on this thread.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn atoll_mount_list_files(
-    mount: *const MountHandle,
-    context: *mut c_void,
-    each: Option<extern "C" fn(*mut c_void, u64, u64)>,
-) {
-    guarded_or((), || {
-        let Some(each) = each else { return };
-        // SAFETY: the caller upholds the rules above.
-        unsafe { &(*mount).mount }.list().for_each(|(number, bytes)| each(context, number, bytes));
-    });
 }
 
 /// # Safety

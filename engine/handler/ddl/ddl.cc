@@ -87,11 +87,6 @@ bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
   return command == SQLCOM_DROP_TABLE || command == SQLCOM_DROP_DB || command == SQLCOM_CREATE_TABLE;
 }
 
-// DROP DATABASE of a mounted schema ends the mount (drop_database()), and no table.
-bool is_unmounted_with_its_schema(THD *thd, const ah::TableName &name) {
-  return thd->lex->sql_command == SQLCOM_DROP_DB && !ah::refuse_mounted(name.database).ok();
-}
-
 // EXCHANGE PARTITION makes a table a partition, which has no definition of its own, and a partition a table:
 // its .frm stays where it is.
 Status keep_definition_of_exchanged(const ah::TableName &name, const char *path) {
@@ -194,8 +189,8 @@ int ha_atoll::delete_table(const char *name) {
   }
   if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
   const ah::TableName parsed = ah::parse_table_name(name);
-  if (is_unmounted_with_its_schema(ha_thd(), parsed)) return 0;
-  if (Status status = ah::refuse_mounted(parsed.database); !status.ok()) return fail(status);
+  if (ah::is_mounted(parsed.database))
+    return ah::is_end_of_mounts(ha_thd()) ? 0 : fail(ah::past_is_read_only());
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const catalog::TablePtr def = all->find(parsed.database, parsed.table);
   if (def && ah::refuse_for_prepared_writers(*def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
@@ -293,12 +288,11 @@ int drop_table(handlerton *, const char *path) {
   const ah::TableName parsed = ah::parse_table_name(path);
   const catalog::TablePtr def = ah::find_definition(parsed).table;
   if (!def) return HA_ERR_NO_SUCH_TABLE;
-  if (is_unmounted_with_its_schema(current_thd, parsed)) {
+  if (ah::is_mounted(parsed.database)) {
+    if (!ah::is_end_of_mounts(current_thd)) return ah::report(current_thd, ah::past_is_read_only());
     if (def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
     return 0;
   }
-  if (Status status = ah::refuse_mounted(parsed.database); !status.ok())
-    return ah::report(current_thd, status);
   // The server looks into the .frm to see what it drops; without one (discovery) it would drop any table.
   if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;

@@ -1,4 +1,6 @@
 // See definition.h.
+#include "handler/server.h"
+
 #include "handler/ddl/definition.h"
 
 #include "engine/running.h"
@@ -25,9 +27,13 @@ std::vector<catalog::TablePtr> definitions_in(std::string_view database) {
   return engine::running()->catalog()->list(database);
 }
 
+bool is_mounted(std::string_view database) { return engine::running()->mounts()->find(database) != nullptr; }
+
 Status refuse_mounted(std::string_view database) {
-  return engine::running()->mounts()->find(database) ? past_is_read_only() : Status::Ok();
+  return is_mounted(database) ? past_is_read_only() : Status::Ok();
 }
+
+bool is_end_of_mounts(const THD *thd) { return thd->lex->sql_command == SQLCOM_DROP_DB; }
 
 Status past_is_read_only() {
   return Status(

@@ -21,8 +21,12 @@ Definition find_definition(const TableName &name);
 // Of all tables of `database`, a directory name.
 std::vector<catalog::TablePtr> definitions_in(std::string_view database);
 
-// kReadOnly when `database`, a directory name, is a mount: it shows the past, which nothing changes.
+// Whether `database`, a directory name, is a mount: it shows the past, which nothing changes.
+bool is_mounted(std::string_view database);
+Status past_is_read_only();  // kReadOnly
+// past_is_read_only() when `database` is mounted.
 Status refuse_mounted(std::string_view database);
-Status past_is_read_only();
+// DROP DATABASE of a mounted schema ends the mount (drop_database() in ddl.cc), and drops no table.
+bool is_end_of_mounts(const THD *thd);
 
 }  // namespace atoll::handler

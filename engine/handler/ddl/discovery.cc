@@ -16,19 +16,13 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
-std::string file_name_of(const char *name) {
-  char encoded[FN_REFLEN];
-  const uint length = tablename_to_filename(name, encoded, sizeof encoded);
-  return std::string(encoded, length);
-}
-
 int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
   if (Status status = atoll::engine::ready(); !status.ok()) return HA_ERR_NO_SUCH_TABLE;
   const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
   const catalog::TablePtr def = ah::find_definition(name).table;
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
   // The .frm of a mounted table is not written: it would outlive the mount.
-  const bool is_kept = ah::refuse_mounted(name.database).ok();
+  const bool is_kept = !ah::is_mounted(name.database);
   const int error = share->init_from_binary_frm_image(
       thd, is_kept, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
       def->par.empty() ? nullptr : reinterpret_cast<const uchar *>(def->par.data()), def->par.size());
@@ -37,7 +31,7 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
 
 int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::discovered_list *result) {
   if (!atoll::engine::ready().ok()) return 0;
-  for (const catalog::TablePtr &def : ah::definitions_in(file_name_of(db->str)))
+  for (const catalog::TablePtr &def : ah::definitions_in(ah::file_name_of(db->str)))
     if (!def->frm.empty() && !ah::is_internal(def->name) && !ah::is_partition(def->name))
       if (result->add_file(def->name.c_str())) return 1;
   return 0;
@@ -45,7 +39,7 @@ int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::di
 
 int discover_table_existence(handlerton *, const char *db, const char *table) {
   if (!atoll::engine::ready().ok()) return 0;
-  const catalog::TablePtr def = ah::find_definition({file_name_of(db), file_name_of(table)}).table;
+  const catalog::TablePtr def = ah::find_definition({ah::file_name_of(db), ah::file_name_of(table)}).table;
   return def && !def->frm.empty();
 }
 
@@ -53,8 +47,8 @@ int notify_tabledef_changed(handlerton *, LEX_CSTRING *db, LEX_CSTRING *table, L
                             LEX_CUSTRING *, handler *) {
   if (Status status = atoll::engine::ready(); !status.ok()) return ah::to_ha_error(status.code());
   // Of a partitioned table each partition is named, and by its file.
-  const std::string name = ah::is_partition(table->str) ? table->str : file_name_of(table->str);
-  ah::announce_definition(file_name_of(db->str), name,
+  const std::string name = ah::is_partition(table->str) ? table->str : ah::file_name_of(table->str);
+  ah::announce_definition(ah::file_name_of(db->str), name,
                           std::string(reinterpret_cast<const char *>(frm->str), frm->length));
   return 0;
 }
@@ -113,9 +107,8 @@ Status drop_backup_of(const ah::TableName &name) {
 int create_partitioning_metadata(const char *path, const char *old_path, chf_create_flags action) {
   if (Status status = atoll::engine::ready(); !status.ok()) return ah::report(current_thd, status);
   for (const char *each : {path, old_path}) {
-    if (each == nullptr || ah::refuse_mounted(ah::parse_table_name(each).database).ok()) continue;
-    if (current_thd->lex->sql_command == SQLCOM_DROP_DB) return 0;  // the mount ends, no table
-    return ah::report(current_thd, ah::past_is_read_only());
+    if (each == nullptr || !ah::is_mounted(ah::parse_table_name(each).database)) continue;
+    return ah::is_end_of_mounts(current_thd) ? 0 : ah::report(current_thd, ah::past_is_read_only());
   }
   catalog::Catalog *all = atoll::engine::running()->catalog();
   if (action == CHF_INDEX_FLAG) return 0;

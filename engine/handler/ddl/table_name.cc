@@ -21,6 +21,12 @@ std::string sql_name(const std::string &file_name) {
   return {decoded, filename_to_tablename(file_name.c_str(), decoded, sizeof(decoded), true)};
 }
 
+std::string file_name_of(const char *sql_name) {
+  char encoded[FN_REFLEN];
+  const uint length = tablename_to_filename(sql_name, encoded, sizeof encoded);
+  return std::string(encoded, length);
+}
+
 std::string shown_table(const THD *thd, const TABLE_SHARE *share) {
   const TABLE_LIST *named = thd == nullptr ? nullptr : thd->lex->query_tables;
   if (named != nullptr && is_internal({share->table_name.str, share->table_name.length}))

@@ -21,6 +21,8 @@ TableName parse_table_name(const char *path);
 
 // A name of the catalog, where names are encoded as file names are, as SQL writes it.
 std::string sql_name(const std::string &file_name);
+// The other way round.
+std::string file_name_of(const char *sql_name);
 
 // "db.table" for messages. Of the copy that an ALTER fills: that of the table it stands for.
 std::string shown_table(const THD *thd, const TABLE_SHARE *share);

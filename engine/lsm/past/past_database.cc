@@ -59,12 +59,10 @@ class PastDatabaseImpl final : public PastDatabase {
     std::vector<std::string> names;
     const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(db_options, directory_, &names);
     if (!listed.ok()) return from_rocksdb(listed);
-    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
-    for (const std::string &name : names)
-      descriptors.emplace_back(name, family_options_by_name(name, options.default_compression, parts));
     std::vector<rocksdb::ColumnFamilyHandle *> handles;
-    const rocksdb::Status opened =
-        rocksdb::DB::OpenForReadOnly(db_options, directory_, descriptors, &handles, &db_);
+    const rocksdb::Status opened = rocksdb::DB::OpenForReadOnly(
+        db_options, directory_, family_descriptors(names, options.default_compression, parts), &handles,
+        &db_);
     if (!opened.ok()) return from_rocksdb(opened);
     for (rocksdb::ColumnFamilyHandle *handle : handles) {
       families_.push_back(std::make_unique<FamilyImpl>(handle, Side::kPast, db_.get()));

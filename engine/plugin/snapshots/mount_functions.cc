@@ -42,15 +42,13 @@ Status parse_schema(const std::string &sql_name, Schema *schema) {
   if (sql_name.empty() || sql_name.size() > NAME_LEN || sql_name.back() == ' ' ||
       sql_name.starts_with("#mysql50#"))
     return Status(Code::kInvalid, "'" + sql_name + "' is no name of a schema");
-  char encoded[FN_REFLEN];
   std::string name = sql_name;
   if (lower_case_table_names != 0) {
     name.resize(name.size() * system_charset_info->casedn_multiply());
     name.resize(my_casedn_str(system_charset_info, name.data()));
   }
-  const uint length = tablename_to_filename(name.c_str(), encoded, sizeof encoded);
+  schema->directory_name = handler::file_name_of(name.c_str());
   schema->sql_name = std::move(name);
-  schema->directory_name.assign(encoded, length);
   schema->directory = fs::path(mysql_real_data_home) / schema->directory_name;
   return Status::Ok();
 }
@@ -139,7 +137,7 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   if (is_known(*running->catalog(), schema.directory_name))
     return Status(Code::kInvalid,
                   "the bucket has a schema '" + schema.sql_name + "', whose directory is missing");
-  // Whoever may not read the present may not read its past.
+  // A user without SELECT on the schema must not read its past either.
   if (check_access(thd, SELECT_ACL, source.sql_name.c_str(), nullptr, nullptr, true, false))
     return Status(Code::kInvalid, "");
   // Also with atoll_durability=local: a moment has all that was committed before it.

@@ -13,7 +13,6 @@
 use crate::date;
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord};
-use crate::protocol::format::image;
 use crate::protocol::history::clone::{CloneRequest, Pins};
 use crate::protocol::history::past::Past;
 use crate::protocol::history::pin::{self, SnapshotName};
@@ -21,8 +20,8 @@ use crate::protocol::history::snapshot::Moment;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::shared::Shared;
-use crate::protocol::start::local::{manifest_path, random_nonce, write_durably};
-use crate::protocol::start::restore::LogWriter;
+use crate::protocol::start::local::random_nonce;
+use crate::protocol::start::restore::{LogWriter, write_manifest};
 use crate::protocol::store::Store;
 use crate::requests::bucket::Bucket;
 use std::collections::BTreeMap;
@@ -66,7 +65,8 @@ impl Mount {
     }
 
     /// The table files: number and size in bytes.
-    pub fn list(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    #[cfg(test)]
+    pub(in crate::protocol) fn list(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.files.iter().map(|(number, file)| (*number, file.size))
     }
 
@@ -118,10 +118,7 @@ async fn past_of(bucket: &Bucket, when: &str) -> Result<Past> {
 
 async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
     let root = &moment.image.root;
-    std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
-    write_durably(&manifest_path(dir, root.manifest.number), &image::read_manifest(bucket, root).await?)?;
-    let current = format!("MANIFEST-{:06}\n", root.manifest.number);
-    write_durably(&dir.join("CURRENT"), current.as_bytes())?;
+    write_manifest(bucket, root, dir).await?;
     let mut logs = LogWriter::new(dir.to_owned(), root.wal_min);
     for chunk in state_copy::read_log(bucket, root.id.epoch, moment).await? {
         logs.append(&chunk)?;

@@ -7,7 +7,7 @@
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, Image};
-use crate::protocol::format::records::{Marker, RootId, WalChunk};
+use crate::protocol::format::records::{Marker, Root, RootId, WalChunk};
 use crate::protocol::publish::local_map::write_files;
 use crate::protocol::publish::map_record::{LocalFiles, MapEntry};
 use crate::protocol::start::claim::OwnEpoch;
@@ -47,11 +47,7 @@ pub(crate) async fn restore(
     if building.exists() {
         fs::remove_dir_all(&building).map_err(|e| StoreError::from_io("removing", &building, &e))?;
     }
-    fs::create_dir_all(&building).map_err(|e| StoreError::from_io("creating", &building, &e))?;
-    let manifest = image::read_manifest(bucket, &image.root).await?;
-    write_durably(&manifest_path(&building, image.root.manifest.number), &manifest)?;
-    let current = format!("MANIFEST-{:06}\n", image.root.manifest.number);
-    write_durably(&building.join("CURRENT"), current.as_bytes())?;
+    write_manifest(bucket, &image.root, &building).await?;
     let mut logs = LogWriter::new(building.clone(), image.root.wal_min);
     let first = image.root.wal_first_chunk;
     let end = image::read_wal(bucket, &image.root, wal_end, |chunk| logs.append(chunk)).await?;
@@ -63,6 +59,14 @@ pub(crate) async fn restore(
     sync_directory(&building)?;
     move_into_place(&building, dir)?;
     Ok(Restored { files: image.files.len(), wal_chunks: end - first, wal_bytes, last_start })
+}
+
+/// Creates `dir` with the MANIFEST of `root` and the CURRENT that names it. Requests: a LIST and a GET per MANIFEST chunk.
+pub(in crate::protocol) async fn write_manifest(bucket: &Bucket, root: &Root, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
+    let number = root.manifest.number;
+    write_durably(&manifest_path(dir, number), &image::read_manifest(bucket, root).await?)?;
+    write_durably(&dir.join("CURRENT"), format!("MANIFEST-{number:06}\n").as_bytes())
 }
 
 /// Puts chunks back into WAL files.
