@@ -6,6 +6,7 @@ Method: tamper with what was found and expect the complaint; run load and kills 
 from __future__ import annotations
 
 import http.client
+import os
 import subprocess
 import time
 
@@ -132,6 +133,22 @@ def test_sizes_of_files_that_vanish_meanwhile(tmp_path, monkeypatch):
     monkeypatch.setattr(disk, "files_below", lambda _: [kept, lost])
     assert disk.file_sizes(tmp_path) == {kept: 5}
     assert disk.apparent_bytes(tmp_path, disk.OBJECT_SUFFIXES) == 5
+
+
+def test_a_folder_that_goes_while_files_are_listed_is_passed_over(tmp_path, monkeypatch):
+    for name in ("kept", "lost"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "object").write_bytes(b"bytes")
+    scandir = os.scandir
+
+    def remove_and_scan(path="."):
+        if str(path) == str(tmp_path / "lost"):
+            os.unlink(f"{path}/object")
+            os.rmdir(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", remove_and_scan)
+    assert disk.files_below(tmp_path) == [tmp_path / "kept" / "object"]
 
 
 def test_s3test_rows_are_as_the_article_says(tmp_path):

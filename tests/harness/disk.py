@@ -37,7 +37,9 @@ def _forget_file(path: Path) -> None:
 
 
 def files_below(directory: Path) -> list[Path]:
-    return [path for path in directory.rglob("*") if path.is_file() and not path.is_symlink()]
+    """Returns the files below; a running server may remove files and folders meanwhile (to MinIO an object is a folder)."""
+    paths = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
 
 
 def file_sizes(directory: Path) -> dict[Path, int]:

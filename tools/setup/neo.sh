@@ -7,6 +7,8 @@
 
 VIRTUALENV=20.15.1  # the last that runs on Python 2.7
 
+"$SETUP_DIR/system-packages.sh" libmariadb-dev  # mysqlclient is compiled
+
 # Prints the path of a Python 2.7 that has pip; fails when there is none.
 find_python() {
   local candidate
