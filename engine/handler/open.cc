@@ -30,9 +30,9 @@ bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) 
 
 // The .frm does not fit the definition. If it is another than the catalog's, the server is to fetch that; if
 // it is the catalog's, fetching it again would go on for ever.
-Status contradiction(const TABLE_SHARE *share, const atoll::catalog::TableDef &def, const Status &status) {
+Status contradiction(const TABLE_SHARE *share, const ah::TableName &name, const Status &status) {
   const atoll::catalog::TablePtr owner =
-      atoll::engine::running()->catalog()->find(def.database, ah::whole_table(def.name));
+      ah::find_definition({name.database, std::string(ah::whole_table(name.table))}).table;
   if (!owner || !has_frm_of(share, *owner)) return status;
   return Status(Code::kCorruption, std::string(status.message()) +
                                        "; the catalog contradicts itself: drop the table and load it again");
@@ -111,13 +111,14 @@ double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) noexcept {
 Status ha_atoll::load_layout(const char *name) {
   ATOLL_RETURN_IF_ERROR(atoll::engine::ready());
   atoll::engine::Engine *running = atoll::engine::running();
+  const ah::TableName parsed = ah::parse_table_name(name);
   ah::Definition found;
   // The copy that ALTER fills is opened like a TEMPORARY table, but is none: ask the registry, not the share.
   if (table_share->tmp_table != NO_TMP_TABLE) found.table = ah::TemporaryTables::find(name);
   if (found.table)
     found.family = running->database()->temp_family();
   else
-    found = ah::find_definition(ah::parse_table_name(name));
+    found = ah::find_definition(parsed);
   const auto &[def, family] = found;
   if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
   if (is_outdated(table_share, *def))
@@ -127,7 +128,8 @@ Status ha_atoll::load_layout(const char *name) {
                   "its column family is missing; if the server's log of the start does not say why, restore "
                   "the bucket, or drop the table");
   const Status status = ah::build_layout(table, def, family, &layout_);
-  return status.code() == Code::kInvalid && def->id != 0 ? contradiction(table_share, *def, status) : status;
+  return status.code() == Code::kInvalid && def->id != 0 ? contradiction(table_share, parsed, status)
+                                                         : status;
 }
 
 void ha_atoll::find_share() {

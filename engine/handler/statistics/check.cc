@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "codec/large_row.h"
 #include "engine/running.h"
+#include "handler/ddl/table_name.h"
 #include "handler/server/error_map.h"
 #include "handler/write/virtual_columns.h"
 
@@ -90,7 +91,8 @@ class ha_atoll::Check {
   }
 
   std::string place(const std::string &index) const {
-    const std::string table = "table " + layout_.def().database + "." + layout_.def().name;
+    // Not by its definition, which names the schema of the present where a mount shows the past.
+    const std::string table = "table " + ah::shown_table(thd_, h_.table_share);
     return index.empty() ? table : table + ", index " + index;
   }
 

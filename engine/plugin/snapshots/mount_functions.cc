@@ -37,16 +37,18 @@ struct Schema {
   fs::path directory;
 };
 
-// A name with the prefix of old releases would become a path as it stands.
+// Errors: kInvalid for what CREATE DATABASE refuses, and for information_schema, which has no directory.
 Status parse_schema(const std::string &sql_name, Schema *schema) {
-  if (sql_name.empty() || sql_name.size() > NAME_LEN || sql_name.back() == ' ' ||
-      sql_name.starts_with("#mysql50#"))
-    return Status(Code::kInvalid, "'" + sql_name + "' is no name of a schema");
   std::string name = sql_name;
   if (lower_case_table_names != 0) {
     name.resize(name.size() * system_charset_info->casedn_multiply());
     name.resize(my_casedn_str(system_charset_info, name.data()));
   }
+  LEX_STRING text{name.data(), name.size()};
+  const LEX_CSTRING shown{name.data(), name.size()};
+  // A name with the prefix of old releases would become a path as it stands.
+  if (name.starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
+    return Status(Code::kInvalid, "'" + sql_name + "' is no name of a schema");
   schema->directory_name = handler::file_name_of(name.c_str());
   schema->sql_name = std::move(name);
   schema->directory = fs::path(mysql_real_data_home) / schema->directory_name;
@@ -131,7 +133,8 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &source));
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[1], &schema));
   ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
-  if (fs::exists(schema.directory))
+  std::error_code unknown;  // a name that is too long for a file: nothing can be written to it
+  if (fs::exists(schema.directory, unknown))
     return Status(Code::kInvalid, "there is a schema '" + schema.sql_name + "' already");
   engine::Engine *running = engine::running();
   if (is_known(*running->catalog(), schema.directory_name))

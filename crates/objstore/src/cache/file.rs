@@ -50,7 +50,7 @@ pub(crate) struct CacheFile {
     crcs: Box<[AtomicU32]>,
     evictions: AtomicU64,
     write_lock: Mutex<()>,
-    pub(super) dead: AtomicBool,
+    dead: AtomicBool,
     data: Mutex<Weak<File>>,
     pub(super) flights: Mutex<HashMap<u32, Flight>>,
 }
@@ -203,7 +203,7 @@ impl CacheFile {
     /// Writes a part that was just fetched. Returns false when it was here already.
     pub(super) fn write_part(&self, data: &File, part: u32, bytes: &[u8]) -> io::Result<bool> {
         let _exclusive = self.write_lock.lock();
-        if self.is_present(part) || self.dead.load(Ordering::Acquire) {
+        if self.is_present(part) || self.is_deleted() {
             return Ok(false);
         }
         data.write_all_at(bytes, u64::from(part) * PART_BYTES)?;
@@ -229,7 +229,7 @@ impl CacheFile {
     /// Gives the disk space of cleared parts back. Requires: [`Self::clear`] was called for them.
     pub(super) fn punch(&self, part: u32) -> io::Result<()> {
         let _exclusive = self.write_lock.lock();
-        if self.is_present(part) || self.dead.load(Ordering::Acquire) {
+        if self.is_present(part) || self.is_deleted() {
             return Ok(()); // Fetched again meanwhile.
         }
         self.write_index_entry(part, 0)?;
@@ -265,6 +265,11 @@ impl CacheFile {
         let _ = std::fs::remove_file(&self.path);
         let _ = std::fs::remove_file(self.index_path());
         freed
+    }
+
+    /// Whether both files are deleted: what is here can be read, and nothing is stored any more.
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
     }
 
     /// Whether the part was used since the last call.

@@ -229,7 +229,7 @@ impl Cache {
 
     /// Stores fetched parts; failures only mean that they are not cached.
     fn store(&self, file: &CacheFile, parts: &[(u32, bytes::Bytes)]) {
-        if !self.is_enabled() || self.is_full() || file.dead.load(Ordering::Acquire) {
+        if !self.is_enabled() || self.is_full() || file.is_deleted() {
             return;
         }
         let Ok(data) = file.data() else { return };

@@ -313,6 +313,27 @@ fn a_refetch_heals_a_damaged_local_copy_and_cached_part() {
 }
 
 #[test]
+fn a_file_that_only_a_mount_reads_is_cached_after_the_present_has_removed_it() {
+    let f = Fixture::new();
+    let bytes = f.add(1, 900_000);
+    let record = f.publish()[&1].clone();
+    f.until("moved", || !f.path(1).exists());
+    let past = f.files.open_past(1, &record);
+    let mut out = [0; 100];
+    past.read(0, &mut out, false).unwrap();
+    f.files.remove_file(1).unwrap();
+    f.publish();
+    f.until("forgotten", || crate::stats::read(&f.bucket.stats().cache_bytes_used) == 0);
+    past.read(500_000, &mut out, false).unwrap();
+    assert_eq!(out, bytes[500_000..500_100]);
+    f.until("cached", || crate::stats::read(&f.bucket.stats().cache_bytes_used) > 0);
+    let gets = crate::stats::read(&f.bucket.stats().requests_get);
+    past.read(500_000, &mut out, false).unwrap();
+    assert_eq!(out, bytes[500_000..500_100]);
+    assert_eq!(crate::stats::read(&f.bucket.stats().requests_get), gets);
+}
+
+#[test]
 fn without_a_cache_reads_go_straight_to_the_bucket() {
     let f = Fixture::new();
     let bytes = f.add(1, 900_000);

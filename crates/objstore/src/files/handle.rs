@@ -61,7 +61,7 @@ impl FileHandle {
         if refetch {
             self.distrust(offset, out.len() as u64);
         }
-        if let (Some((file, data)), Some(cache)) = (self.cached.get(), &self.cache)
+        if let (Some((file, data)), Some(cache)) = (self.kept_cached(), &self.cache)
             && cache.is_enabled()
         {
             let length = self.entry.size.saturating_sub(offset).min(out.len() as u64) as usize;
@@ -95,7 +95,7 @@ impl FileHandle {
             return;
         }
         if let (Some(cache), Some((file, _))) = (&self.cache, self.open_cached()) {
-            cache.prefetch(file, offset..offset.saturating_add(length).min(self.entry.size));
+            cache.prefetch(&file, offset..offset.saturating_add(length).min(self.entry.size));
         }
     }
 
@@ -156,7 +156,7 @@ impl FileHandle {
             })
             .collect();
         match (&self.cache, self.open_cached()) {
-            (Some(cache), Some((file, data))) if cache.is_enabled() => cache.read(file, data, &mut wanted),
+            (Some(cache), Some((file, data))) if cache.is_enabled() => cache.read(&file, &data, &mut wanted),
             (Some(cache), _) => cache.read_past(&self.entry.key, wanted.iter_mut().collect()),
             (None, _) => wanted.iter_mut().for_each(|want| {
                 want.result =
@@ -172,14 +172,23 @@ impl FileHandle {
     }
 
     /// The cache file of this object; None when the cache is off or its disk refuses.
-    fn open_cached(&self) -> Option<&(Arc<CacheFile>, Arc<File>)> {
-        if let Some(open) = self.cached.get() {
-            return Some(open);
+    fn open_cached(&self) -> Option<(Arc<CacheFile>, Arc<File>)> {
+        if let Some(open) = self.kept_cached() {
+            return Some(open.clone());
         }
         let cache = self.cache.as_ref().filter(|cache| cache.is_enabled())?;
         let file = cache.file(&self.entry.key, self.entry.size).ok()?;
         let data = file.data().ok()?;
-        Some(self.cached.get_or_init(|| (file, data)))
+        let open = (file, data);
+        // Keeps the first one only: a second comes where the first was deleted, which is rare.
+        let _ = self.cached.set(open.clone());
+        Some(open)
+    }
+
+    /// The cache file that this handle has open. None also when the present has deleted it with its table file, which a mount still
+    /// reads: nothing more would be stored there.
+    fn kept_cached(&self) -> Option<&(Arc<CacheFile>, Arc<File>)> {
+        self.cached.get().filter(|(file, _)| !file.is_deleted())
     }
 
     /// Local bytes failed a checksum above: cached parts are dropped; a local copy of an uploaded file is
@@ -197,7 +206,7 @@ impl FileHandle {
         }
         if let (Some(cache), Some((file, _))) = (&self.cache, self.open_cached()) {
             let end = offset.saturating_add(length).min(self.entry.size);
-            cache.drop_range(file, offset.min(end)..end);
+            cache.drop_range(&file, offset.min(end)..end);
         }
     }
 
