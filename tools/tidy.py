@@ -212,6 +212,20 @@ def banned_calls(source: Source, _: Ratchet) -> Iterator[Finding]:
             yield Finding(source.path, number, "banned-call", f"{name}(); use {BANNED_CALLS[name]}")
 
 
+def checked_mutexes(source: Source, _: Ratchet) -> Iterator[Finding]:
+    """Clang's analysis of threads says nothing to the mutexes of the C++ library."""
+    if source.suffix not in (".cc", ".h") or source.path == "engine/base/mutex.h":
+        return
+    pattern = re.compile(
+        r"std::(shared_)?mutex|std::condition_variable|std::(lock_guard|unique_lock|shared_lock)"
+    )
+    for number, line in enumerate(source.code_lines, 1):
+        if match := pattern.search(line):
+            yield Finding(
+                source.path, number, "mutex", f"{match.group()}; use what base/mutex.h has in its place"
+            )
+
+
 def pure_codec(source: Source, _: Ratchet) -> Iterator[Finding]:
     if source.folder != "codec" or source.is_test:
         return
@@ -252,6 +266,7 @@ RULES = (
     includes,
     todo_form,
     banned_calls,
+    checked_mutexes,
     pure_codec,
     unsafe_rust,
     dead_code,

@@ -47,6 +47,7 @@ def long_function(lines: int) -> str:
         ("engine/codec/a.cc", "// A.\n// TODO: later\n", "todo", 2),
         ("engine/codec/a.cc", "// A.\n// FIXME(#1): later\n", "todo", 2),
         ("engine/lsm/a.cc", "// A.\nvoid f() { sprintf(b, x); }\n", "banned-call", 2),
+        ("engine/lsm/a.cc", "// A.\nstd::mutex m;\n", "mutex", 2),
         ("engine/codec/a.cc", "// A.\nauto t = std::chrono::system_clock::now();\n", "pure-codec", 2),
         ("crates/objstore/src/a.rs", "//! A.\nunsafe fn f() {}\n", "unsafe", 2),
         ("engine/lsm/a.cc", "// A.\n#if 0\n#endif\n", "dead-code", 2),

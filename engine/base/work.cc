@@ -1,8 +1,8 @@
 // See work.h.
+#include "base/mutex.h"
 #include "base/work.h"
 
 #include <deque>
-#include <mutex>
 #include <vector>
 
 namespace atoll {
@@ -15,10 +15,10 @@ namespace {
 
 // All there ever was: the free ones keep what their last owners counted.
 struct Registry {
-  std::mutex mutex;
-  std::deque<Work> all;
-  std::vector<Work *> free;
-  Work ended;  // the sum over those that were given back
+  Mutex mutex;
+  std::deque<Work> all ATOLL_GUARDED_BY(mutex);
+  std::vector<Work *> free ATOLL_GUARDED_BY(mutex);
+  Work ended ATOLL_GUARDED_BY(mutex);  // the sum over those that were given back
 };
 
 // Never destroyed: threads may count until the process ends.
@@ -75,7 +75,7 @@ std::string_view work_name(WorkKind kind) {
 
 static Work *take_work() {
   Registry &r = registry();
-  const std::lock_guard guard(r.mutex);
+  const MutexLock guard(r.mutex);
   if (r.free.empty()) return &r.all.emplace_back();
   Work *work = r.free.back();
   r.free.pop_back();
@@ -87,7 +87,7 @@ OwnWork::OwnWork() : work_(take_work()) {}
 OwnWork::~OwnWork() {
   if (current_work() == work_) set_current_work(nullptr);
   Registry &r = registry();
-  const std::lock_guard guard(r.mutex);
+  const MutexLock guard(r.mutex);
   r.ended.add_all(*work_);
   work_->clear();
   r.free.push_back(work_);
@@ -95,7 +95,7 @@ OwnWork::~OwnWork() {
 
 uint64_t work_of_all(WorkKind kind) {
   Registry &r = registry();
-  const std::lock_guard guard(r.mutex);
+  const MutexLock guard(r.mutex);
   uint64_t sum = r.ended.count(kind);
   for (const Work &work : r.all) sum += work.count(kind);
   return sum;

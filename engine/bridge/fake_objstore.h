@@ -13,11 +13,11 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "bridge/objstore.h"
 
@@ -39,17 +39,21 @@ struct atoll_store {
 
   // ---- what tests look at ----
   std::vector<std::string> recorded() {
-    std::lock_guard lock(mutex);
+    atoll::MutexLock lock(mutex);
     return calls;
   }
   size_t count(const std::string &prefix) {
-    std::lock_guard lock(mutex);
+    atoll::MutexLock lock(mutex);
     size_t found = 0;
     for (const std::string &call : calls) found += call.starts_with(prefix) ? 1 : 0;
     return found;
   }
+  size_t staged_files() {
+    atoll::MutexLock lock(mutex);
+    return staged.size();
+  }
   size_t objects() {
-    std::lock_guard lock(mutex);
+    atoll::MutexLock lock(mutex);
     return files.size() + staged.size();
   }
 
@@ -57,7 +61,7 @@ struct atoll_store {
   atoll_result record(const std::string &call, bool fallible = true) {
     std::function<atoll::Code(const std::string &)> hook;
     {
-      std::lock_guard lock(mutex);
+      atoll::MutexLock lock(mutex);
       calls.push_back(call);
       hook = fallible ? fail : nullptr;
     }
@@ -82,13 +86,13 @@ struct atoll_store {
   }
 
   const std::string bucket;
-  std::mutex mutex;
-  std::map<uint64_t, Object> files;
-  std::map<std::string, Object> staged;
-  std::map<uint64_t, std::string> local_paths;
-  std::vector<std::string> calls;
-  uint64_t next_staged = 1;
-  uint64_t reads = 0;
+  atoll::Mutex mutex;
+  std::map<uint64_t, Object> files ATOLL_GUARDED_BY(mutex);
+  std::map<std::string, Object> staged ATOLL_GUARDED_BY(mutex);
+  std::map<uint64_t, std::string> local_paths ATOLL_GUARDED_BY(mutex);
+  std::vector<std::string> calls ATOLL_GUARDED_BY(mutex);
+  uint64_t next_staged ATOLL_GUARDED_BY(mutex) = 1;
+  uint64_t reads ATOLL_GUARDED_BY(mutex) = 0;
 };
 
 struct atoll_file {
@@ -105,7 +109,7 @@ extern "C" {
 ATOLL_FAKE atoll_result atoll_store_add_file(atoll_store *store, uint64_t number, const char *path) {
   const atoll_result result = store->record("add " + std::to_string(number));
   if (result.code != 0) return result;
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   store->files[number] = store->upload(path, std::to_string(number) + ".sst");
   store->local_paths[number] = path;
   return result;
@@ -114,7 +118,7 @@ ATOLL_FAKE atoll_result atoll_store_add_file(atoll_store *store, uint64_t number
 ATOLL_FAKE atoll_result atoll_store_stage_file(atoll_store *store, const char *path) {
   const atoll_result result = store->record("stage");
   if (result.code != 0) return result;
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   const bool evict = std::exchange(store->evict_after_upload, false);  // still needed for the link
   store->staged[path] = store->upload(path, "staged" + std::to_string(store->next_staged++));
   store->evict_after_upload = evict;
@@ -125,7 +129,7 @@ ATOLL_FAKE atoll_result atoll_store_bind_file(atoll_store *store, const char *st
                                               const char *path) {
   const atoll_result result = store->record("bind " + std::to_string(number));
   if (result.code != 0) return result;
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   const auto staged = store->staged.find(staged_path);
   if (staged == store->staged.end()) {
     store->files[number] = store->upload(path, std::to_string(number) + ".sst");
@@ -140,7 +144,7 @@ ATOLL_FAKE atoll_result atoll_store_bind_file(atoll_store *store, const char *st
 
 ATOLL_FAKE void atoll_store_unstage_file(atoll_store *store, const char *staged_path) {
   (void)store->record("unstage", false);
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   const auto staged = store->staged.find(staged_path);
   if (staged == store->staged.end()) return;
   std::filesystem::remove(staged->second.path);
@@ -150,7 +154,7 @@ ATOLL_FAKE void atoll_store_unstage_file(atoll_store *store, const char *staged_
 ATOLL_FAKE atoll_result atoll_store_remove_file(atoll_store *store, uint64_t number) {
   const atoll_result result = store->record("remove " + std::to_string(number));
   if (result.code != 0) return result;
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   const auto file = store->files.find(number);
   if (file == store->files.end()) return atoll_store::answer(atoll::Code::kNotFound, "no such file");
   std::filesystem::remove(file->second.path);
@@ -161,7 +165,7 @@ ATOLL_FAKE atoll_result atoll_store_remove_file(atoll_store *store, uint64_t num
 
 ATOLL_FAKE atoll_result atoll_store_file_size(const atoll_store *constant, uint64_t number, uint64_t *size) {
   auto *store = const_cast<atoll_store *>(constant);
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   const auto file = store->files.find(number);
   if (file == store->files.end()) return atoll_store::answer(atoll::Code::kNotFound, "no such file");
   *size = file->second.bytes;
@@ -171,14 +175,14 @@ ATOLL_FAKE atoll_result atoll_store_file_size(const atoll_store *constant, uint6
 ATOLL_FAKE void atoll_store_list_files(const atoll_store *constant, void *context,
                                        void (*each)(void *context, uint64_t number, uint64_t size)) {
   auto *store = const_cast<atoll_store *>(constant);
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   for (const auto &[number, object] : store->files) each(context, number, object.bytes);
 }
 
 ATOLL_FAKE atoll_result atoll_file_open(atoll_store *store, uint64_t number, atoll_file **out) {
   const atoll_result result = store->record("open " + std::to_string(number));
   if (result.code != 0) return result;
-  std::lock_guard lock(store->mutex);
+  atoll::MutexLock lock(store->mutex);
   const auto file = store->files.find(number);
   if (file == store->files.end()) return atoll_store::answer(atoll::Code::kNotFound, "no such file");
   *out = new atoll_file{store, number, ::open(file->second.path.c_str(), O_RDONLY | O_CLOEXEC)};

@@ -107,7 +107,7 @@ Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *vis
   plain.skip_concurrency_control = true;  // the catalog's own mutex orders its writers
   // A batch that cannot take the mark cannot be written either.
   (void)lsm::put_mark(batch, lsm::CommitMark());
-  const std::shared_lock gate(*database->commit_gate());
+  const SharedLock gate(*database->commit_gate());
   rocksdb::TransactionDB *db = database->db(lsm::Side::kMain);
   const Status status = lsm::from_rocksdb(db->Write(options, plain, batch)).with("writing the catalog");
   if (visible_from != nullptr) *visible_from = db->GetLatestSequenceNumber();
@@ -148,13 +148,13 @@ Status Catalog::Impl::reclaim(const std::vector<Doomed> &all) {
 }
 
 TablePtr Catalog::Impl::find(std::string_view database_name, std::string_view name) const {
-  const std::shared_lock lock(mutex);
+  const SharedLock lock(mutex);
   const auto it = by_name.find(name_key(database_name, name));
   return it == by_name.end() ? nullptr : it->second;
 }
 
 TablePtr Catalog::Impl::find(uint32_t table_id) const {
-  const std::shared_lock lock(mutex);
+  const SharedLock lock(mutex);
   const auto it = by_id.find(table_id);
   return it == by_id.end() ? nullptr : it->second;
 }
@@ -170,7 +170,7 @@ Catalog::Impl::Arrival Catalog::Impl::arrival(const TableDef &table, const Table
 }
 
 TablePtr Catalog::Impl::install(Arrival arrival) noexcept {
-  const std::unique_lock lock(mutex);
+  const ExclusiveLock lock(mutex);
   by_name.erase(arrival.former_name);
   by_id.erase(arrival.table->id);
   by_name.merge(arrival.by_name);
@@ -180,7 +180,7 @@ TablePtr Catalog::Impl::install(Arrival arrival) noexcept {
 }
 
 void Catalog::Impl::forget(uint32_t table_id, const std::string &name) noexcept {
-  const std::unique_lock lock(mutex);
+  const ExclusiveLock lock(mutex);
   by_name.erase(name);
   by_id.erase(table_id);
   auto_increments.erase(table_id);
@@ -208,7 +208,7 @@ TablePtr Catalog::find(uint32_t table_id) const { return impl_->find(table_id); 
 
 std::vector<TablePtr> Catalog::list(std::string_view database) const {
   std::vector<TablePtr> tables;
-  const std::shared_lock lock(impl_->mutex);
+  const SharedLock lock(impl_->mutex);
   if (database.empty()) {
     for (const auto &[key, table] : impl_->by_name) tables.push_back(table);
     return tables;
@@ -222,7 +222,7 @@ std::vector<TablePtr> Catalog::list(std::string_view database) const {
 }
 
 uint64_t Catalog::generation() const {
-  const std::shared_lock lock(impl_->mutex);
+  const SharedLock lock(impl_->mutex);
   return impl_->generation;
 }
 
@@ -239,7 +239,7 @@ Status Catalog::create(TableDef *def, bool own_family) {
 
   Status status;
   {
-    const std::lock_guard lock(impl_->change_mutex);
+    const MutexLock lock(impl_->change_mutex);
     status = impl_->find(def->database, def->name) ? exists() : impl_->store_new(def, family, own);
   }
   // After a failed write the row may be on disk all the same, so the family must stay: opening reconciles.
@@ -272,7 +272,7 @@ Status Catalog::put_partitioned(TableDef table) {
 }
 
 Status Catalog::update(const std::vector<TableDef> &defs) {
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   Doomed doomed;
   std::vector<uint32_t> emptied;  // families
   std::vector<Impl::Arrival> stored;
@@ -321,7 +321,7 @@ Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
 
 Status Catalog::rename(std::string_view database, std::string_view name, std::string_view new_database,
                        std::string_view new_name) {
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   const TablePtr table = impl_->find(database, name);
   if (!table) return no_such_table(database, name);
   return impl_->rename({{table, std::string(new_database), std::string(new_name)}});
@@ -329,7 +329,7 @@ Status Catalog::rename(std::string_view database, std::string_view name, std::st
 
 Status Catalog::rename_partitioned(std::string_view database, std::string_view whole,
                                    std::string_view new_database, std::string_view new_whole) {
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   std::vector<Impl::Renaming> renamings;
   for (const TablePtr &table : with_partitions(database, whole)) {
     std::string new_name = std::string(new_whole) + table->name.substr(whole.size());
@@ -367,13 +367,13 @@ Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
 }
 
 Status Catalog::drop(std::string_view database, std::string_view name) {
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   const TablePtr table = impl_->find(database, name);
   return table ? impl_->drop({table}) : no_such_table(database, name);
 }
 
 Status Catalog::drop_partitioned(std::string_view database, std::string_view whole) {
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   const std::vector<TablePtr> tables = with_partitions(database, whole);
   return tables.empty() ? no_such_table(database, whole) : impl_->drop(tables);
 }
@@ -384,7 +384,7 @@ Status Catalog::truncate(std::string_view database, std::string_view name, Table
   lsm::Family *family = nullptr;
   if (seen->own_family) ATOLL_RETURN_IF_ERROR(impl_->database->create_family(seen->compression, &family));
 
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   const TablePtr former = impl_->find(seen->id);
   // The caller holds the table exclusively; should it be gone all the same, the new family must go too.
   if (!former || former->own_family != seen->own_family) {
@@ -408,7 +408,7 @@ Status Catalog::move_to_own_family(uint32_t table_id, TablePtr *out) {
   }
   lsm::Family *family = nullptr;
   ATOLL_RETURN_IF_ERROR(impl_->database->create_family(seen->compression, &family));
-  const std::lock_guard lock(impl_->change_mutex);
+  const MutexLock lock(impl_->change_mutex);
   const TablePtr former = impl_->find(table_id);
   if (!former || former->own_family) {
     impl_->database->drop_family(family->id());
@@ -443,7 +443,7 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   Arrival stored = arrival(table, former);
   ATOLL_RETURN_IF_ERROR(write(&batch, true, &stored.table->readable_from.number));
   {
-    const std::unique_lock lock(mutex);
+    const ExclusiveLock lock(mutex);
     auto_increments.erase(table.id);
     statistics.erase(table.id);
     dirty_statistics.erase(table.id);
@@ -457,7 +457,7 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
 Status Catalog::reclaim() {
   std::vector<Doomed> taken;
   {
-    const std::lock_guard lock(impl_->change_mutex);
+    const MutexLock lock(impl_->change_mutex);
     if (impl_->pending.empty()) return Status::Ok();
     const uint64_t oldest = impl_->database->oldest_snapshot();
     std::vector<Doomed> &pending = impl_->pending;
@@ -470,7 +470,7 @@ Status Catalog::reclaim() {
   if (taken.empty()) return Status::Ok();
   const Status status = impl_->reclaim(taken);
   if (!status.ok()) {
-    const std::lock_guard lock(impl_->change_mutex);
+    const MutexLock lock(impl_->change_mutex);
     impl_->pending.insert(impl_->pending.end(), taken.begin(), taken.end());
   }
   return status;

@@ -7,12 +7,11 @@
 #include <rocksdb/write_batch.h>
 
 #include <map>
-#include <mutex>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "catalog/catalog.h"
 #include "catalog/record.h"
 
@@ -45,28 +44,28 @@ struct Catalog::Impl {
 
   lsm::Database *database = nullptr;
 
-  std::mutex change_mutex;
-  Meta meta;                    // by change_mutex
-  std::vector<Doomed> pending;  // by change_mutex: ranges still to be deleted
+  Mutex change_mutex;
+  Meta meta ATOLL_GUARDED_BY(change_mutex);
+  std::vector<Doomed> pending ATOLL_GUARDED_BY(change_mutex);  // ranges still to be deleted
 
-  mutable std::shared_mutex mutex;  // guards everything below
-  std::map<std::string, TablePtr> by_name;
-  std::map<uint32_t, TablePtr> by_id;
-  std::map<uint32_t, uint64_t> auto_increments;
-  std::map<uint32_t, std::string> statistics;
-  std::set<uint32_t> dirty_statistics;
-  std::map<std::string, std::string> databases;  // name -> db.opt
-  std::map<std::string, SideFile> side_files;    // name_key
-  uint64_t generation = 1;
+  mutable SharedMutex mutex;
+  std::map<std::string, TablePtr> by_name ATOLL_GUARDED_BY(mutex);
+  std::map<uint32_t, TablePtr> by_id ATOLL_GUARDED_BY(mutex);
+  std::map<uint32_t, uint64_t> auto_increments ATOLL_GUARDED_BY(mutex);
+  std::map<uint32_t, std::string> statistics ATOLL_GUARDED_BY(mutex);
+  std::set<uint32_t> dirty_statistics ATOLL_GUARDED_BY(mutex);
+  std::map<std::string, std::string> databases ATOLL_GUARDED_BY(mutex);  // name -> db.opt
+  std::map<std::string, SideFile> side_files ATOLL_GUARDED_BY(mutex);    // name_key
+  uint64_t generation ATOLL_GUARDED_BY(mutex) = 1;
 
   // *visible_from: a snapshot from then on sees what was written.
   Status write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from = nullptr);
   void put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value);
   void remove(rocksdb::WriteBatch *batch, const std::string &key);
   void put_table(rocksdb::WriteBatch *batch, const TableDef &table);
-  void put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed);
+  void put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed) ATOLL_REQUIRES(change_mutex);
   Status reclaim(const std::vector<Doomed> &all);
-  Status put_database(const DatabaseDef &def);  // under change_mutex
+  Status put_database(const DatabaseDef &def) ATOLL_REQUIRES(change_mutex);
 
   TablePtr find(std::string_view database_name, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;
@@ -74,21 +73,23 @@ struct Catalog::Impl {
   TablePtr install(Arrival arrival) noexcept;
   void forget(uint32_t table_id, const std::string &name) noexcept;
   void drop_family(uint32_t family_id) noexcept;
-  Status store_new(TableDef *def, lsm::Family *family, bool own);
-  Status rename(const std::vector<Renaming> &renamings);
-  Status drop(const std::vector<TablePtr> &tables);
-  Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out);
+  Status store_new(TableDef *def, lsm::Family *family, bool own) ATOLL_REQUIRES(change_mutex);
+  Status rename(const std::vector<Renaming> &renamings) ATOLL_REQUIRES(change_mutex);
+  Status drop(const std::vector<TablePtr> &tables) ATOLL_REQUIRES(change_mutex);
+  Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out)
+      ATOLL_REQUIRES(change_mutex);
 
-  // catalog_open.cc
-  Status load(lsm::Family *catalog);
-  Status load_record(std::string_view key, std::string_view value);
-  Status load_table(std::string_view key, std::string_view value);
-  Status load_table_value(RecordKind kind, std::string_view key, std::string_view value);
-  Status check();
-  void remove_orphans(rocksdb::WriteBatch *batch);
-  Status drop_half_built(rocksdb::WriteBatch *batch);
-  void put_back_partitions(rocksdb::WriteBatch *batch);
-  Status repair();
+  // catalog_open.cc. Nobody else has the catalog yet, so that nothing is locked.
+  Status load(lsm::Family *catalog) ATOLL_UNCHECKED_THREADS;
+  Status load_record(std::string_view key, std::string_view value) ATOLL_UNCHECKED_THREADS;
+  Status load_table(std::string_view key, std::string_view value) ATOLL_UNCHECKED_THREADS;
+  Status load_table_value(RecordKind kind, std::string_view key,
+                          std::string_view value) ATOLL_UNCHECKED_THREADS;
+  Status check() ATOLL_UNCHECKED_THREADS;
+  void remove_orphans(rocksdb::WriteBatch *batch) ATOLL_UNCHECKED_THREADS;
+  Status drop_half_built(rocksdb::WriteBatch *batch) ATOLL_UNCHECKED_THREADS;
+  void put_back_partitions(rocksdb::WriteBatch *batch) ATOLL_UNCHECKED_THREADS;
+  Status repair() ATOLL_UNCHECKED_THREADS;
 };
 
 }  // namespace atoll::catalog

@@ -20,6 +20,7 @@ Status Catalog::open(lsm::Database *database, std::unique_ptr<Catalog> *out) {
 Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
                      std::string *options) {
   Impl impl;
+  const SharedLock lock(impl.mutex);  // nobody else has it: for the analysis of threads
   ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
   for (const auto &[key, table] : impl.by_name)
     if (table->database == database && !is_internal(table->name)) tables->push_back(table);
@@ -122,7 +123,7 @@ Status Catalog::Impl::check() {
 // AUTO_INCREMENT values and statistics that a late transaction wrote for a table dropped meanwhile.
 void Catalog::Impl::remove_orphans(rocksdb::WriteBatch *batch) {
   const auto remove_from = [&](auto *map, RecordKind kind) {
-    std::erase_if(*map, [&](const auto &entry) {
+    std::erase_if(*map, [&](const auto &entry) ATOLL_UNCHECKED_THREADS {
       if (by_id.contains(entry.first)) return false;
       remove(batch, table_key(kind, entry.first));
       return true;

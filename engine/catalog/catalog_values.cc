@@ -8,7 +8,7 @@ namespace atoll::catalog {
 // ---- AUTO_INCREMENT -----------------------------------------------------------------------------
 
 uint64_t Catalog::auto_increment(uint32_t table_id) const {
-  const std::shared_lock lock(impl_->mutex);
+  const SharedLock lock(impl_->mutex);
   const auto it = impl_->auto_increments.find(table_id);
   return it == impl_->auto_increments.end() ? 0 : it->second;
 }
@@ -20,19 +20,19 @@ std::string Catalog::auto_increment_key(uint32_t table_id) {
 std::string Catalog::auto_increment_value(uint64_t next) { return encode_number(next); }
 
 void Catalog::raise_auto_increment(uint32_t table_id, uint64_t next) {
-  const std::unique_lock lock(impl_->mutex);
+  const ExclusiveLock lock(impl_->mutex);
   if (!impl_->by_id.contains(table_id)) return;
   uint64_t &stored = impl_->auto_increments[table_id];
   stored = std::max(stored, next);
 }
 
 Status Catalog::set_auto_increment(uint32_t table_id, uint64_t next) {
-  const std::lock_guard change(impl_->change_mutex);
+  const MutexLock change(impl_->change_mutex);
   if (!impl_->find(table_id)) return Status(Code::kNotFound, "the table is not in the catalog");
   rocksdb::WriteBatch batch;
   impl_->put(&batch, auto_increment_key(table_id), auto_increment_value(next));
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  const std::unique_lock lock(impl_->mutex);
+  const ExclusiveLock lock(impl_->mutex);
   impl_->auto_increments[table_id] = next;
   return Status::Ok();
 }
@@ -40,7 +40,7 @@ Status Catalog::set_auto_increment(uint32_t table_id, uint64_t next) {
 // ---- Statistics ---------------------------------------------------------------------------------
 
 void Catalog::set_statistics(uint32_t table_id, std::string blob) {
-  const std::unique_lock lock(impl_->mutex);
+  const ExclusiveLock lock(impl_->mutex);
   if (!impl_->by_id.contains(table_id)) return;
   std::string &stored = impl_->statistics[table_id];
   if (stored == blob) return;
@@ -49,16 +49,16 @@ void Catalog::set_statistics(uint32_t table_id, std::string blob) {
 }
 
 std::string Catalog::statistics(uint32_t table_id) const {
-  const std::shared_lock lock(impl_->mutex);
+  const SharedLock lock(impl_->mutex);
   const auto it = impl_->statistics.find(table_id);
   return it == impl_->statistics.end() ? std::string() : it->second;
 }
 
 Status Catalog::write_statistics() {
-  const std::lock_guard change(impl_->change_mutex);
+  const MutexLock change(impl_->change_mutex);
   rocksdb::WriteBatch batch;
   {
-    const std::unique_lock lock(impl_->mutex);
+    const ExclusiveLock lock(impl_->mutex);
     for (const uint32_t id : impl_->dirty_statistics)
       impl_->put(&batch, table_key(RecordKind::kStatistics, id), encode_blob(impl_->statistics[id]));
     impl_->dirty_statistics.clear();
@@ -70,9 +70,9 @@ Status Catalog::write_statistics() {
 // ---- Databases and side files -------------------------------------------------------------------
 
 Status Catalog::put_database(const DatabaseDef &def) {
-  const std::lock_guard change(impl_->change_mutex);
+  const MutexLock change(impl_->change_mutex);
   {
-    const std::shared_lock lock(impl_->mutex);
+    const SharedLock lock(impl_->mutex);
     const auto it = impl_->databases.find(def.name);
     if (it != impl_->databases.end() && it->second == def.options) return Status::Ok();
   }
@@ -80,9 +80,9 @@ Status Catalog::put_database(const DatabaseDef &def) {
 }
 
 Status Catalog::keep_database(const std::string &name) {
-  const std::lock_guard change(impl_->change_mutex);
+  const MutexLock change(impl_->change_mutex);
   {
-    const std::shared_lock lock(impl_->mutex);
+    const SharedLock lock(impl_->mutex);
     if (impl_->databases.contains(name)) return Status::Ok();
   }
   return impl_->put_database({name, ""});
@@ -92,43 +92,43 @@ Status Catalog::Impl::put_database(const DatabaseDef &def) {
   rocksdb::WriteBatch batch;
   put(&batch, database_key(def.name), encode_blob(def.options));
   ATOLL_RETURN_IF_ERROR(write(&batch, true));
-  const std::unique_lock lock(mutex);
+  const ExclusiveLock lock(mutex);
   databases[def.name] = def.options;
   return Status::Ok();
 }
 
 Status Catalog::drop_database(std::string_view name) {
-  const std::lock_guard change(impl_->change_mutex);
+  const MutexLock change(impl_->change_mutex);
   const std::string database(name);
   const std::vector<TablePtr> aside = tables_aside(database);
   if (!aside.empty()) ATOLL_RETURN_IF_ERROR(impl_->drop(aside));
   rocksdb::WriteBatch batch;
   {
-    const std::shared_lock lock(impl_->mutex);
+    const SharedLock lock(impl_->mutex);
     if (impl_->databases.contains(database)) impl_->remove(&batch, database_key(database));
     for (const auto &[key, file] : impl_->side_files)
       if (file.database == database) impl_->remove(&batch, side_file_key(file.database, file.file_name));
   }
   if (batch.Count() == 0) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  const std::unique_lock lock(impl_->mutex);
+  const ExclusiveLock lock(impl_->mutex);
   impl_->databases.erase(database);
   std::erase_if(impl_->side_files, [&](const auto &entry) { return entry.second.database == database; });
   return Status::Ok();
 }
 
 std::vector<DatabaseDef> Catalog::databases() const {
-  const std::shared_lock lock(impl_->mutex);
+  const SharedLock lock(impl_->mutex);
   std::vector<DatabaseDef> all;
   for (const auto &[name, options] : impl_->databases) all.push_back({name, options});
   return all;
 }
 
 Status Catalog::put_side_file(const SideFile &file) {
-  const std::lock_guard change(impl_->change_mutex);
+  const MutexLock change(impl_->change_mutex);
   const std::string map_key = name_key(file.database, file.file_name);
   {
-    const std::shared_lock lock(impl_->mutex);
+    const SharedLock lock(impl_->mutex);
     const auto it = impl_->side_files.find(map_key);
     const bool is_stored = it != impl_->side_files.end();
     if (is_stored ? it->second == file : file.content.empty()) return Status::Ok();
@@ -141,7 +141,7 @@ Status Catalog::put_side_file(const SideFile &file) {
     impl_->put(&batch, key, encode_blob(file.content));
   }
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  const std::unique_lock lock(impl_->mutex);
+  const ExclusiveLock lock(impl_->mutex);
   if (file.content.empty()) {
     impl_->side_files.erase(map_key);
   } else {
@@ -151,7 +151,7 @@ Status Catalog::put_side_file(const SideFile &file) {
 }
 
 std::vector<SideFile> Catalog::side_files() const {
-  const std::shared_lock lock(impl_->mutex);
+  const SharedLock lock(impl_->mutex);
   std::vector<SideFile> all;
   for (const auto &[key, file] : impl_->side_files) all.push_back(file);
   return all;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lsm/database.h"
 #include "lsm/past/past_database.h"
 
@@ -132,7 +133,7 @@ class TestDatabase final : public lsm::Database {
   rocksdb::Options run_file_options() override { return {}; }
   std::string spill_directory() override { return {}; }
   Status commit_ingestion(lsm::Ingestion *) override { return Status::Ok(); }
-  std::shared_mutex *commit_gate() override { return &commit_gate_; }
+  SharedMutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   uint64_t total_bytes(lsm::Family *) override { return 0; }
@@ -151,6 +152,8 @@ class TestDatabase final : public lsm::Database {
   Status background_error() override { return Status::Ok(); }
   bool holds_writers_back() override { return false; }
   void set_block_cache_bytes(uint64_t) override {}
+  uint64_t block_cache_bytes() const override { return 0; }
+  uint64_t block_cache_bytes_used() const override { return 0; }
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
   std::vector<lsm::TableFile> table_files() override { return {}; }
   std::vector<lsm::Compaction> compactions() override { return {}; }
@@ -172,7 +175,7 @@ class TestDatabase final : public lsm::Database {
   }
 
   rocksdb::TransactionDB *db_ = nullptr;
-  std::shared_mutex commit_gate_;
+  SharedMutex commit_gate_;
   std::map<uint32_t, std::unique_ptr<TestFamily>> families_;
   std::vector<std::unique_ptr<TestFamily>> dropped_;
   lsm::Family *catalog_ = nullptr;

@@ -260,7 +260,7 @@ TEST_F(CloudFileSystemTest, linking_and_renaming_a_staged_file_binds_it) {
   ASSERT_TRUE(files_.RenameFile(path("bulk/b.sst"), path("000011.sst"), IOOptions(), nullptr).ok());
   EXPECT_EQ(store_.count("bind 10"), 1u);
   EXPECT_EQ(store_.count("bind 11"), 1u);
-  EXPECT_TRUE(store_.staged.empty());
+  EXPECT_EQ(store_.staged_files(), 0u);
   ASSERT_TRUE(files_.SyncFile(path("000010.sst"), FileOptions(), IOOptions(), false, nullptr).ok());
 }
 

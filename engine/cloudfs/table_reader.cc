@@ -95,7 +95,7 @@ void TableReader::read_ahead(uint64_t offset, size_t length) const {
   uint64_t from = 0;
   uint64_t until = 0;
   {
-    std::lock_guard lock(streams_mutex_);
+    MutexLock lock(streams_mutex_);
     // Of several that could be continued, the longest run is the scan; the others were single reads.
     auto stream = streams_.end();
     for (auto each = streams_.begin(); each != streams_.end(); ++each) {

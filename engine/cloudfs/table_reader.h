@@ -5,8 +5,8 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/namespace.h"
 #include "bridge/objstore.h"
 
@@ -51,9 +51,9 @@ class TableReader : public rocksdb::FSRandomAccessFile {
   atoll_file *const file_;
   const uint64_t number_;
   const uint64_t file_bytes_;
-  mutable std::mutex streams_mutex_;
-  mutable std::array<Stream, kStreams> streams_;
-  mutable size_t victim_ = 0;
+  mutable Mutex streams_mutex_;
+  mutable std::array<Stream, kStreams> streams_ ATOLL_GUARDED_BY(streams_mutex_);
+  mutable size_t victim_ ATOLL_GUARDED_BY(streams_mutex_) = 0;
 };
 
 }  // namespace atoll::cloudfs

@@ -110,12 +110,12 @@ WalWriter::WalWriter(std::unique_ptr<FSWritableFile> file, atoll_store *store, u
 WalWriter::~WalWriter() { note_closed(); }
 
 void WalWriter::prepare(size_t bytes) {
-  const std::lock_guard<std::mutex> guard(space_mutex_);
+  const MutexLock guard(space_mutex_);
   space_.prepare(length(), bytes);
 }
 
 void WalWriter::note_synced() {
-  const std::lock_guard<std::mutex> guard(space_mutex_);
+  const MutexLock guard(space_mutex_);
   space_.synced(length());
 }
 
@@ -142,7 +142,7 @@ IOStatus WalWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
 
 IOStatus WalWriter::Close(const IOOptions &options, IODebugContext *debug) {
   {
-    const std::lock_guard<std::mutex> guard(space_mutex_);
+    const MutexLock guard(space_mutex_);
     space_.cut(length());
   }
   IOStatus status = LogWriter::Close(options, debug);

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/namespace.h"
 #include "bridge/objstore.h"
 #include "cloudfs/log_space.h"
@@ -100,8 +100,8 @@ class WalWriter : public LogWriter {
   void note_synced();
   void note_closed();
   bool closed_ = false;
-  std::mutex space_mutex_;  // Append and Sync may run at the same time
-  LogSpace space_;
+  Mutex space_mutex_;  // Append and Sync may run at the same time
+  LogSpace space_ ATOLL_GUARDED_BY(space_mutex_);
 };
 
 }  // namespace atoll::cloudfs

@@ -66,14 +66,14 @@ Status Mounts::open(const std::string &source, const std::string &schema, const 
 }
 
 void Mounts::add(const std::string &schema, std::shared_ptr<const Mount> mount) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   mounts_[schema] = std::move(mount);
   count_ = mounts_.size();
 }
 
 std::shared_ptr<const Mount> Mounts::find(std::string_view schema) const {
   if (count_.load(std::memory_order_relaxed) == 0) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = mounts_.find(schema);
   return found == mounts_.end() ? nullptr : found->second;
 }
@@ -81,7 +81,7 @@ std::shared_ptr<const Mount> Mounts::find(std::string_view schema) const {
 bool Mounts::remove(std::string_view schema) {
   std::shared_ptr<const Mount> gone;  // closed without the lock
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = mounts_.find(schema);
     if (found == mounts_.end()) return false;
     gone = std::move(found->second);

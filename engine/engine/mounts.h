@@ -9,11 +9,11 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "catalog/catalog.h"
 #include "lsm/past/past_database.h"
 
@@ -68,8 +68,8 @@ class Mounts {
   const std::string directory_;
   std::atomic<size_t> count_{0};
   std::atomic<uint64_t> opened_{0};
-  mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Mount>, std::less<>> mounts_;  // guarded by the mutex
+  mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Mount>, std::less<>> mounts_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atoll::engine

@@ -1,19 +1,19 @@
 // See running.h.
+#include "base/mutex.h"
 #include "engine/running.h"
 
 #include <atomic>
-#include <mutex>
 #include <string>
 
 namespace atoll::engine {
 namespace {
 
 std::atomic<Engine *> running_engine{nullptr};
-std::mutex mutex;
-Status why_not{Code::kUnavailable, "the engine has not been started"};  // guarded by mutex
+Mutex mutex;
+Status why_not ATOLL_GUARDED_BY(mutex){Code::kUnavailable, "the engine has not been started"};
 
 void set_reason(const Status &status) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   why_not = status;
 }
 
@@ -22,7 +22,7 @@ void set_reason(const Status &status) {
 Engine *running() { return running_engine.load(std::memory_order_acquire); }
 
 Status why_not_running() {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return why_not;
 }
 

@@ -23,12 +23,12 @@ uint64_t Share::index_entries(size_t index, const std::function<uint64_t()> &cou
   constexpr auto kMaxAge = std::chrono::seconds(1);
   const auto now = std::chrono::steady_clock::now();
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     const IndexEntries &known = index_entries_[index];
     if (known.entries != 0 && now - known.counted_at < kMaxAge) return known.entries;
   }
   const uint64_t entries = count();
-  std::lock_guard<std::mutex> guard(mutex_);
+  MutexLock guard(mutex_);
   index_entries_[index] = {entries, now};
   return entries;
 }

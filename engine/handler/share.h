@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "handler/layout.h"
 #include "handler/alter/online/online_build.h"
 #include "handler/statistics/table_statistics.h"
@@ -21,32 +21,32 @@ class Share final : public Handler_share {
   ~Share() override;
 
   std::shared_ptr<const Layout> layout() const {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     return layout_;
   }
   void set_layout(std::shared_ptr<const Layout> layout) {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     layout_ = std::move(layout);
   }
 
   // The build that writers must tell of their changes; nullptr: none. Set and taken away while no statement
   // writes the table (but for an ALTER that fails: then it is closed).
   std::shared_ptr<OnlineBuild> online_build() const {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     return online_build_;
   }
   void set_online_build(std::shared_ptr<OnlineBuild> build) {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     online_build_ = std::move(build);
   }
 
   // AUTO_INCREMENT: the next value nobody has. Loaded once; grows only.
   std::atomic<uint64_t> next_auto_increment{0};  // 0: not loaded
-  std::mutex auto_increment_mutex;
+  Mutex auto_increment_mutex;
 
   // Hidden primary key: the next id.
   std::atomic<uint64_t> next_hidden_id{0};  // 0: not loaded
-  std::mutex hidden_id_mutex;
+  Mutex hidden_id_mutex;
 
   // Rows, for the optimizer. Approximate: rolled-back changes are not taken back.
   std::atomic<int64_t> rows{-1};  // -1: unknown
@@ -66,29 +66,29 @@ class Share final : public Handler_share {
 
   // TableStatistics::records_per_key; empty: unknown. Guarded by mutex_.
   std::vector<std::vector<uint64_t>> records_per_key() const {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     return records_per_key_;
   }
   size_t sampled_indexes() const {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     return records_per_key_.size();
   }
   void set_records_per_key(std::vector<std::vector<uint64_t>> values) {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     records_per_key_ = std::move(values);
     statistics_version++;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<const Layout> layout_;
-  std::shared_ptr<OnlineBuild> online_build_;
-  std::vector<std::vector<uint64_t>> records_per_key_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Layout> layout_ ATOLL_GUARDED_BY(mutex_);
+  std::shared_ptr<OnlineBuild> online_build_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<std::vector<uint64_t>> records_per_key_ ATOLL_GUARDED_BY(mutex_);
   struct IndexEntries {
     uint64_t entries = 0;
     std::chrono::steady_clock::time_point counted_at{};
   };
-  std::map<size_t, IndexEntries> index_entries_;
+  std::map<size_t, IndexEntries> index_entries_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atoll::handler

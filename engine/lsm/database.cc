@@ -211,7 +211,7 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   rocksdb::WriteBatch batch;
   rocksdb::Status status = batch.DeleteRange(family->handle(), from, to);
   {
-    const std::shared_lock gate(commit_gate_);
+    const SharedLock gate(commit_gate_);
     if (status.ok()) status = family->base()->Write(options, &batch);
   }
   if (status.ok() && family->side() == Side::kMain) {
@@ -253,7 +253,7 @@ std::string DatabaseImpl::spill_directory() { return options_.local_dir + "/spil
 // The log is synced first: a power failure must not lose commits in front of this one. The gate keeps others
 // from writing between the two notes.
 Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
-  const std::unique_lock gate(commit_gate_);
+  const ExclusiveLock gate(commit_gate_);
   ATOLL_RETURN_IF_ERROR(sync_wal());
   if (options_.store != nullptr) atoll_store_note_drop(options_.store);
   ATOLL_RETURN_IF_ERROR(ingestion->commit());
@@ -328,5 +328,9 @@ bool DatabaseImpl::holds_writers_back() {
 void DatabaseImpl::set_block_cache_bytes(uint64_t bytes) {
   parts_.block_cache->SetCapacity(block_cache_capacity(bytes));
 }
+
+uint64_t DatabaseImpl::block_cache_bytes() const { return parts_.block_cache->GetCapacity(); }
+
+uint64_t DatabaseImpl::block_cache_bytes_used() const { return parts_.block_cache->GetUsage(); }
 
 }  // namespace atoll::lsm

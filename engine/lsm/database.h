@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "lsm/load/sort_budget.h"
 #include "bridge/objstore.h"
@@ -170,7 +170,7 @@ class Database {
   // commit_gate() exclusively. Errors: as Ingestion::commit().
   virtual Status commit_ingestion(Ingestion *ingestion) = 0;
   // Whoever writes to main, except by a Family's or BulkLoad's functions, holds it shared meanwhile.
-  virtual std::shared_mutex *commit_gate() = 0;
+  virtual SharedMutex *commit_gate() = 0;
 
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
   // As estimate(), from sizes alone: small ranges are not counted.
@@ -202,7 +202,9 @@ class Database {
   // The last background error, kOk if none. RocksDB resumes by itself after kNoSpace and kUnavailable.
   virtual Status background_error() = 0;
 
-  virtual void set_block_cache_bytes(uint64_t bytes) = 0;
+  virtual void set_block_cache_bytes(uint64_t bytes) = 0;  // the most that it may take
+  virtual uint64_t block_cache_bytes() const = 0;
+  virtual uint64_t block_cache_bytes_used() const = 0;
   // name/value pairs for SHOW STATUS (memtable bytes, stalls, compaction debt, WAL syncs, ...).
   virtual std::vector<std::pair<std::string, uint64_t>> counters() = 0;
   virtual std::vector<TableFile> table_files() = 0;   // in no order

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 
+#include "base/mutex.h"
 #include "lsm/upkeep/compaction_log.h"
 #include "lsm/database.h"
 #include "lsm/upkeep/error_watch.h"
@@ -46,7 +47,7 @@ class DatabaseImpl final : public Database {
   rocksdb::Options run_file_options() override;
   std::string spill_directory() override;
   Status commit_ingestion(Ingestion *ingestion) override;
-  std::shared_mutex *commit_gate() override { return &commit_gate_; }
+  SharedMutex *commit_gate() override { return &commit_gate_; }
 
   RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) override;
   RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) override;
@@ -64,6 +65,8 @@ class DatabaseImpl final : public Database {
   Status background_error() override;
   bool holds_writers_back() override;
   void set_block_cache_bytes(uint64_t bytes) override;
+  uint64_t block_cache_bytes() const override;
+  uint64_t block_cache_bytes_used() const override;
   std::vector<std::pair<std::string, uint64_t>> counters() override;
   std::vector<TableFile> table_files() override;
   std::vector<Compaction> compactions() override { return compactions_->list(); }
@@ -100,7 +103,7 @@ class DatabaseImpl final : public Database {
   ManualCompactions manual_compactions_;
   Family *catalog_ = nullptr;
   Family *shared_ = nullptr;
-  std::shared_mutex commit_gate_;
+  SharedMutex commit_gate_;
   std::atomic<uint64_t> next_bulk_id_{1};
   GroupSync wal_sync_;
 };

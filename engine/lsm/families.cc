@@ -37,7 +37,7 @@ FamilyRegistry::~FamilyRegistry() {
 
 void FamilyRegistry::stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }
@@ -56,7 +56,7 @@ FamilyImpl *FamilyRegistry::insert(rocksdb::ColumnFamilyHandle *handle, FamilyIm
 }
 
 void FamilyRegistry::adopt(const std::vector<rocksdb::ColumnFamilyHandle *> &handles) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (rocksdb::ColumnFamilyHandle *handle : handles) {
     const bool ours = parse_family_name(handle->GetName()).has_value();
     insert(handle, ours ? FamilyImpl::State::kUnclassified : FamilyImpl::State::kUsed);
@@ -64,9 +64,9 @@ void FamilyRegistry::adopt(const std::vector<rocksdb::ColumnFamilyHandle *> &han
 }
 
 Status FamilyRegistry::fixed(std::string_view name, Family **out) {
-  std::lock_guard create_lock(create_mutex_);
+  MutexLock create_lock(create_mutex_);
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto &[id, family] : families_) {
       if (family->name() != name) continue;
       *out = family.get();
@@ -78,7 +78,7 @@ Status FamilyRegistry::fixed(std::string_view name, Family **out) {
   const rocksdb::Status created = db_->CreateColumnFamily(options, std::string(name), &handle);
   if (handle == nullptr) return from_rocksdb(created).with("creating a column family");
   note_ddl();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   *out = insert(handle, FamilyImpl::State::kUsed);
   return Status::Ok();
 }
@@ -90,7 +90,7 @@ void FamilyRegistry::note_ddl() {
 // ---- create --------------------------------------------------------------------------------------
 
 FamilyImpl *FamilyRegistry::take_pooled(const Compression &compression) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (compression != settings_.default_compression || pool_.empty()) return nullptr;
   FamilyImpl *family = pool_.front();
   pool_.pop_front();
@@ -104,7 +104,7 @@ Status FamilyRegistry::create(const Compression &compression, Family **out) {
     *out = family;
     return Status::Ok();
   }
-  std::lock_guard create_lock(create_mutex_);
+  MutexLock create_lock(create_mutex_);
   if (FamilyImpl *family = take_pooled(compression)) {  // another thread has just filled the pool
     *out = family;
     return Status::Ok();
@@ -112,7 +112,7 @@ Status FamilyRegistry::create(const Compression &compression, Family **out) {
   const bool pooled = compression == settings_.default_compression;
   std::vector<FamilyImpl *> created;
   ATOLL_RETURN_IF_ERROR(create_batch(compression, pooled ? kBatchFamilies : 1, &created));
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   created.front()->state_ = FamilyImpl::State::kUsed;
   pool_.insert(pool_.end(), created.begin() + 1, created.end());
   *out = created.front();
@@ -124,14 +124,14 @@ Status FamilyRegistry::create_batch(const Compression &compression, size_t count
                                     std::vector<FamilyImpl *> *created) {
   std::vector<std::string> names;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (size_t i = 0; i < count; ++i) names.push_back(format_family_name({next_sequence_++, compression}));
   }
   std::vector<rocksdb::ColumnFamilyHandle *> handles;
   const rocksdb::Status status =
       db_->CreateColumnFamilies(family_options(compression, *parts_), names, &handles);
   if (!handles.empty()) note_ddl();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (rocksdb::ColumnFamilyHandle *handle : handles) {
     created->push_back(insert(handle, FamilyImpl::State::kPooled));
   }
@@ -140,14 +140,14 @@ Status FamilyRegistry::create_batch(const Compression &compression, size_t count
 }
 
 Family *FamilyRegistry::find(uint32_t id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = families_.find(id);
   if (found == families_.end() || found->second->state_ == FamilyImpl::State::kDropped) return nullptr;
   return found->second.get();
 }
 
 std::vector<FamilyImpl *> FamilyRegistry::live() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<FamilyImpl *> result;
   for (auto &[id, family] : families_) {
     if (family->state_ != FamilyImpl::State::kDropped) result.push_back(family.get());
@@ -156,14 +156,14 @@ std::vector<FamilyImpl *> FamilyRegistry::live() {
 }
 
 size_t FamilyRegistry::pooled() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return pool_.size();
 }
 
 // ---- drop ----------------------------------------------------------------------------------------
 
 void FamilyRegistry::drop(uint32_t id) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = families_.find(id);
   if (found == families_.end() || found->second->state_ == FamilyImpl::State::kDropped) return;
   found->second->state_ = FamilyImpl::State::kDropped;
@@ -182,7 +182,7 @@ bool FamilyRegistry::is_empty(FamilyImpl *family) {
 void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known) {
   std::vector<FamilyImpl *> unclassified;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto &[id, family] : families_) {
       if (family->state_ == FamilyImpl::State::kUnclassified) unclassified.push_back(family.get());
     }
@@ -191,7 +191,7 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
     const bool known = is_known(family->id());
     const auto name = parse_family_name(family->name());
     const bool reusable = name && name->compression == settings_.default_compression && is_empty(family);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (known) {
       family->state_ = FamilyImpl::State::kUsed;
     } else if (reusable) {
@@ -202,7 +202,7 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
       to_drop_.push_back(family);
     }
   }
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   reconciled_ = true;
   wake_.notify_all();
 }
@@ -210,16 +210,16 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
 // ---- background ----------------------------------------------------------------------------------
 
 void FamilyRegistry::run() {
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_)
     guarded([&] { run_once(&lock); },
-            [&](const Status &) {
-              if (!lock.owns_lock()) lock.lock();
-              wake_.wait_for(lock, kRetryInterval, [this] { return stopping_; });
+            [&](const Status &) ATOLL_UNCHECKED_THREADS {
+              if (!lock.is_held()) lock.lock();
+              wake_.wait_for(lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
             });
 }
 
-void FamilyRegistry::run_once(Lock *lock) {
+void FamilyRegistry::run_once(MutexLock *lock) {
   const bool refill_due = reconciled_ && pool_.size() < kPoolLow;
   if (!to_drop_.empty()) {
     drop_queued(lock);
@@ -233,7 +233,7 @@ void FamilyRegistry::run_once(Lock *lock) {
   release_handles(lock);
 }
 
-void FamilyRegistry::drop_queued(Lock *lock) {
+void FamilyRegistry::drop_queued(MutexLock *lock) {
   FamilyImpl *family = to_drop_.front();
   lock->unlock();
   const bool done = drop_now(family);
@@ -243,7 +243,7 @@ void FamilyRegistry::drop_queued(Lock *lock) {
     to_release_.emplace_back(Clock::now() + settings_.release_delay, family);
     return;
   }
-  wake_.wait_for(*lock, kRetryInterval, [this] { return stopping_; });
+  wake_.wait_for(*lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
 }
 
 // An error may mean that only the OPTIONS file failed (FAMILY-3). Asking again tells: a family that is gone
@@ -260,23 +260,23 @@ bool FamilyRegistry::drop_now(FamilyImpl *family) {
   return false;
 }
 
-void FamilyRegistry::refill(Lock *lock) {
+void FamilyRegistry::refill(MutexLock *lock) {
   lock->unlock();
   std::vector<FamilyImpl *> created;
   Status status;
   {
-    std::lock_guard create_lock(create_mutex_);
+    MutexLock create_lock(create_mutex_);
     status = create_batch(settings_.default_compression, kBatchFamilies, &created);
   }
   lock->lock();
   pool_.insert(pool_.end(), created.begin(), created.end());
   if (status.ok()) return;
   if (settings_.log) settings_.log(ATOLL_LOG_WARNING, std::string("Atoll: ") + status.message());
-  wake_.wait_for(*lock, kRetryInterval, [this] { return stopping_; });
+  wake_.wait_for(*lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
 }
 
 // Who still asks a released family for its handle gets the default family's, which is always empty.
-void FamilyRegistry::release_handles(Lock *lock) {
+void FamilyRegistry::release_handles(MutexLock *lock) {
   while (!to_release_.empty() && to_release_.front().first <= Clock::now()) {
     FamilyImpl *family = to_release_.front().second;
     to_release_.pop_front();

@@ -23,16 +23,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lsm/database.h"
 #include "lsm/options.h"
 
@@ -55,9 +54,10 @@ class FamilyImpl final : public Family {
   rocksdb::ColumnFamilyHandle *handle() const override { return handle_.load(std::memory_order_acquire); }
   const std::string &name() const { return name_; }
 
-  std::mutex entry_sizes_mutex;
-  std::unordered_map<std::string, EntrySize> entry_sizes;  // guarded by the mutex; key: index prefix
-  std::atomic<int> compactions{0};  // that statements have asked for and that still run
+  Mutex entry_sizes_mutex;
+  std::unordered_map<std::string, EntrySize> entry_sizes
+      ATOLL_GUARDED_BY(entry_sizes_mutex);  // key: index prefix
+  std::atomic<int> compactions{0};          // that statements have asked for and that still run
 
  private:
   friend class FamilyRegistry;
@@ -100,33 +100,34 @@ class FamilyRegistry {
   void stop();  // ends the background thread; pending drops are left to the next reconcile()
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   Status create_batch(const Compression &compression, size_t count, std::vector<FamilyImpl *> *created);
   FamilyImpl *take_pooled(const Compression &compression);
-  FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state);
+  FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) ATOLL_REQUIRES(mutex_);
   bool is_empty(FamilyImpl *family);
   bool drop_now(FamilyImpl *family);
   void run();
-  void run_once(Lock *lock);
-  void drop_queued(Lock *lock);
-  void refill(Lock *lock);
-  void release_handles(Lock *lock);
+  // Requires, of these four: *lock holds mutex_, which they give back meanwhile.
+  void run_once(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
+  void drop_queued(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
+  void refill(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
+  void release_handles(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
   void note_ddl();
 
   rocksdb::DB *const db_;
   const SharedParts *const parts_;
   const Settings settings_;
 
-  std::mutex create_mutex_;  // one batch at a time; taken before mutex_
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::unordered_map<uint32_t, std::unique_ptr<FamilyImpl>> families_;
-  std::deque<FamilyImpl *> pool_;
-  std::deque<FamilyImpl *> to_drop_;
-  std::deque<std::pair<std::chrono::steady_clock::time_point, FamilyImpl *>> to_release_;
-  uint64_t next_sequence_ = 1;
-  bool reconciled_ = false;
-  bool stopping_ = false;
+  Mutex create_mutex_;  // one batch at a time; taken before mutex_
+  Mutex mutex_;
+  Condition wake_;
+  std::unordered_map<uint32_t, std::unique_ptr<FamilyImpl>> families_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<FamilyImpl *> pool_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<FamilyImpl *> to_drop_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<std::pair<std::chrono::steady_clock::time_point, FamilyImpl *>> to_release_
+      ATOLL_GUARDED_BY(mutex_);
+  uint64_t next_sequence_ ATOLL_GUARDED_BY(mutex_) = 1;
+  bool reconciled_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -6,9 +6,9 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 
 #include "base/border/border.h"
+#include "base/mutex.h"
 #include "bridge/objstore.h"
 #include "plugin/log.h"
 
@@ -20,10 +20,10 @@ constexpr size_t kRemembered = 64;  // messages; plenty for one kind of trouble,
 
 // True the first time within kQuietTime.
 bool is_new(const std::string &message) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::map<std::string, std::chrono::steady_clock::time_point> said;
   const auto now = std::chrono::steady_clock::now();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::erase_if(said, [&](const auto &entry) { return now - entry.second > kQuietTime; });
   if (said.contains(message)) return false;
   if (said.size() >= kRemembered) said.clear();

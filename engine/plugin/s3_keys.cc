@@ -1,9 +1,9 @@
 // See s3_keys.h. The server first calls the `check` functions of all variables of a statement, then the
 // updates.
+#include "base/mutex.h"
 #include "plugin/s3_keys.h"
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "bridge/result.h"
@@ -26,8 +26,8 @@ struct Keys {
   }
 };
 
-std::mutex mutex;
-Keys waiting;  // guarded by mutex
+Mutex mutex;
+Keys waiting ATOLL_GUARDED_BY(mutex);
 
 int refuse(const char *why) {
   my_printf_error(ER_WRONG_VALUE_FOR_VAR, "ATOLL: the keys were not changed: %s", MYF(0), why);
@@ -48,7 +48,7 @@ int accept(void *save) {
   return 0;
 }
 
-Status try_waiting() {
+Status try_waiting() ATOLL_REQUIRES(mutex) {
   engine::Engine *running = engine::running();
   if (running == nullptr) return engine::ready();
   return bridge::to_status(atoll_store_try_keys(running->store(), waiting.access_key.c_str(),
@@ -63,14 +63,14 @@ void show_as(char **variable, const char *value) {
 }
 
 int check_access_key(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   waiting.forget();
   waiting.access_key = text_of(value);
   return waiting.access_key.empty() ? refuse("the access key is empty") : accept(save);
 }
 
 int check_session_token(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (waiting.access_key.empty())
     return refuse("set atoll_s3_access_key before the token that belongs to it");
   waiting.session_token = text_of(value);
@@ -78,7 +78,7 @@ int check_session_token(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_valu
 }
 
 int check_secret_key(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *value) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   waiting.secret_key = text_of(value);
   const Status status =
       waiting.secret_key.empty() ? Status(Code::kInvalid, "the secret key is empty") : try_waiting();
@@ -90,14 +90,14 @@ int check_secret_key(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *
 
 void update_waiting_key(MYSQL_THD thd, st_mysql_sys_var *, void *to, const void *) {
   show_as(static_cast<char **>(to), kKeyMask);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (waiting.is_tried) return;
   push_warning(thd, Sql_condition::WARN_LEVEL_NOTE, ER_YES,
                "ATOLL: this waits for SET GLOBAL atoll_s3_secret_key; until then the former keys are used");
 }
 
 void update_secret_key(MYSQL_THD thd, st_mysql_sys_var *, void *to, const void *) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   engine::Engine *running = engine::running();
   Status status(Code::kInvalid, "DEFAULT is no key");
   if (waiting.is_tried && running != nullptr)

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lsm/database.h"
 #include "lsm/past/past_database.h"
 #include "lsm/load/run_file.h"
@@ -83,7 +84,7 @@ class TestDatabase final : public lsm::Database {
   }
   std::string spill_directory() override { return directory_ + "/main/spill"; }
   Status commit_ingestion(lsm::Ingestion *ingestion) override { return ingestion->commit(); }
-  std::shared_mutex *commit_gate() override { return &commit_gate_; }
+  SharedMutex *commit_gate() override { return &commit_gate_; }
   lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
   uint64_t total_bytes(lsm::Family *) override { return 0; }
@@ -108,6 +109,8 @@ class TestDatabase final : public lsm::Database {
   Status background_error() override { return Status::Ok(); }
   bool holds_writers_back() override { return false; }
   void set_block_cache_bytes(uint64_t) override {}
+  uint64_t block_cache_bytes() const override { return 0; }
+  uint64_t block_cache_bytes_used() const override { return 0; }
   std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
   std::vector<lsm::TableFile> table_files() override { return {}; }
   std::vector<lsm::Compaction> compactions() override { return {}; }
@@ -150,7 +153,7 @@ class TestDatabase final : public lsm::Database {
   }
 
   const std::string directory_;
-  std::shared_mutex commit_gate_;
+  SharedMutex commit_gate_;
   rocksdb::Env *const env_;
   rocksdb::TransactionDB *main_ = nullptr;
   rocksdb::TransactionDB *temp_ = nullptr;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "txn/reads/merged_iterator.h"
 #include "txn/transaction_impl.h"
 
@@ -192,7 +192,7 @@ void TransactionImpl::write_locked(lsm::Family *family, std::string_view key, co
 Status TransactionImpl::write(lsm::Family *family, std::string_view key, const NewWrite &write) {
   ATOLL_RETURN_IF_ERROR(check_write(key, write.value));
   {
-    std::lock_guard<std::mutex> guard(writes_mutex_);
+    MutexLock guard(writes_mutex_);
     write_locked(family, key, write);
   }
   return bound_memory();
@@ -208,7 +208,7 @@ Status TransactionImpl::remove(lsm::Family *family, std::string_view key, size_t
 }
 
 size_t TransactionImpl::set_savepoint() {
-  std::lock_guard<std::mutex> guard(writes_mutex_);
+  MutexLock guard(writes_mutex_);
   if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
   writes_->set_savepoint();
   return writes_->savepoints() - 1;
@@ -218,7 +218,7 @@ Status TransactionImpl::rollback_to_savepoint(size_t number) {
   if (writes_ == nullptr || number >= writes_->savepoints()) {
     return Status(Code::kBug, "rollback to a savepoint that is not set");
   }
-  std::lock_guard<std::mutex> guard(writes_mutex_);
+  MutexLock guard(writes_mutex_);
   if (spill_ != nullptr) spill_->drop_from(writes_->savepoint_sequence(number));
   writes_->rollback_to_savepoint(number);
   set_write_count();
@@ -255,7 +255,7 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   options.disableWAL = side == lsm::Side::kTemp;
   if (side == lsm::Side::kMain) count_work(WorkKind::kLogBytes, batch.GetDataSize());
   if (options.sync) count_work(WorkKind::kLogSyncs);
-  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  const SharedLock gate(*manager_->database()->commit_gate());
   if (status.ok()) status = db(side)->Write(options, &batch);
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
 }
@@ -410,7 +410,7 @@ void TransactionImpl::detach() {
   // The temp tables went with the client. Main's writes are known to RocksDB; what is kept is for range
   // locks.
   if (writes_ != nullptr && writes_->has_writes(lsm::Side::kTemp)) {
-    std::lock_guard<std::mutex> guard(writes_mutex_);
+    MutexLock guard(writes_mutex_);
     writes_->forget(lsm::Side::kTemp);
   }
 }

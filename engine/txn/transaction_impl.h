@@ -20,11 +20,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "txn/locks/foreign_writes.h"
 #include "txn/reads/read_pool.h"
 #include "txn/writes/spill.h"
@@ -168,7 +167,7 @@ class TransactionImpl final : public Transaction {
   const uint64_t started_us_;
   LockOwner owner_;
   const rocksdb::Snapshot *snapshot_ = nullptr;  // of main; temp needs none, see snapshot()
-  mutable std::mutex writes_mutex_;              // held to change writes_ or extents_
+  mutable Mutex writes_mutex_;                   // held to change writes_ or extents_
   std::shared_ptr<WriteSet> writes_;             // shared with open iterators; nullptr: nothing yet
   std::unique_ptr<WriteExtents> extents_;        // of what is not in writes_ any more
   std::unique_ptr<Spill> spill_;                 // nullptr: all is in writes_
@@ -225,8 +224,8 @@ class ManagerImpl final : public Manager {
 
  private:
   struct alignas(64) Registry {
-    std::mutex mutex;
-    std::vector<TransactionImpl *> transactions;
+    Mutex mutex;
+    std::vector<TransactionImpl *> transactions ATOLL_GUARDED_BY(mutex);
   };
   Registry &registry_of(uint64_t id) { return registries_[id % registries_.size()]; }
 
@@ -237,8 +236,9 @@ class ManagerImpl final : public Manager {
   std::function<uint64_t()> wal_position_;
   std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0}, spill_bytes_{0}, next_spill_{1};
   std::array<Registry, 16> registries_;
-  std::mutex prepared_mutex_;
-  std::map<std::string, std::unique_ptr<TransactionImpl>, std::less<>> prepared_;
+  Mutex prepared_mutex_;
+  std::map<std::string, std::unique_ptr<TransactionImpl>, std::less<>> prepared_
+      ATOLL_GUARDED_BY(prepared_mutex_);
 };
 
 }  // namespace atoll::txn

@@ -6,9 +6,9 @@
 // before it, or the range is there when the insert looks, and the insert waits.
 
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "txn/transaction_impl.h"
 
 namespace atoll::txn {
@@ -42,7 +42,7 @@ void TransactionImpl::keep_extents() {
     extents->add(family->id(), key);
   });
   std::shared_ptr<WriteSet> done;
-  std::lock_guard<std::mutex> guard(writes_mutex_);
+  MutexLock guard(writes_mutex_);
   extents_ = std::move(extents);
   done.swap(writes_);
 }
@@ -53,7 +53,7 @@ void TransactionImpl::forget_writes() {
   for (const uint32_t id : written_families_) activity->of(id).ended.fetch_add(1);
   std::shared_ptr<WriteSet> done;
   if (writes_ != nullptr || extents_ != nullptr) {
-    std::lock_guard<std::mutex> guard(writes_mutex_);
+    MutexLock guard(writes_mutex_);
     done.swap(writes_);
     extents_.reset();
   }
@@ -69,14 +69,14 @@ Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::s
   const LockKey lock_key{family->id(), key};
   bool written = false;
   {
-    std::lock_guard<std::mutex> guard(writes_mutex_);
+    MutexLock guard(writes_mutex_);
     use_family(family);
     written = !manager_->locks()->has_ranges(lock_key);
     if (written) write_locked(family, key, entry);
   }
   if (written) return bound_memory();
   ATOLL_RETURN_IF_ERROR(manager_->locks()->lock_insert(&owner_, lock_key, wait, [&] {
-    std::lock_guard<std::mutex> guard(writes_mutex_);
+    MutexLock guard(writes_mutex_);
     write_locked(family, key, entry);
     return Status::Ok();
   }));
@@ -101,7 +101,7 @@ uint64_t TransactionImpl::commits_seen(const lsm::Family *family) const {
 
 bool TransactionImpl::find_write(const lsm::Family *family, std::string_view lower, std::string_view upper,
                                  bool forward, FoundWrite *found) const {
-  std::lock_guard<std::mutex> guard(writes_mutex_);
+  MutexLock guard(writes_mutex_);
   std::string low(lower), high(upper);
   const bool in_set = writes_ != nullptr && txn::find_write(*writes_, family, lower, upper, forward, found);
   if (extents_ == nullptr) return in_set;
@@ -117,7 +117,7 @@ bool ManagerImpl::find_foreign_write(const TransactionImpl *self, const lsm::Fam
   bool any = false;
   FoundWrite found;
   for (Registry &registry : registries_) {
-    std::lock_guard<std::mutex> guard(registry.mutex);
+    MutexLock guard(registry.mutex);
     for (const TransactionImpl *other : registry.transactions) {
       if (other == self || !other->find_write(family, *lower, *upper, forward, &found)) continue;
       any = true;
@@ -141,7 +141,7 @@ std::string ManagerImpl::prepared_writer(lsm::Family *family, std::string_view l
                                          std::string_view upper) {
   FoundWrite found;
   for (Registry &registry : registries_) {
-    std::lock_guard<std::mutex> guard(registry.mutex);
+    MutexLock guard(registry.mutex);
     for (const TransactionImpl *transaction : registry.transactions)
       if (transaction->is_prepared() && transaction->find_write(family, lower, upper, true, &found))
         return transaction->xid();

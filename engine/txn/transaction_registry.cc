@@ -98,7 +98,7 @@ std::unique_ptr<Transaction> ManagerImpl::begin(void *user) {
 
 std::vector<std::string> ManagerImpl::prepared_xids() {
   std::vector<std::string> xids;
-  std::lock_guard<std::mutex> guard(prepared_mutex_);
+  MutexLock guard(prepared_mutex_);
   for (const auto &[xid, transaction] : prepared_) xids.push_back(xid);
   return xids;
 }
@@ -110,13 +110,13 @@ void ManagerImpl::detach_prepared(std::unique_ptr<Transaction> transaction) {
 
 void ManagerImpl::keep_prepared(std::unique_ptr<TransactionImpl> transaction) {
   transaction->detach();
-  std::lock_guard<std::mutex> guard(prepared_mutex_);
+  MutexLock guard(prepared_mutex_);
   const std::string xid = transaction->xid();
   prepared_[xid] = std::move(transaction);
 }
 
 std::unique_ptr<Transaction> ManagerImpl::take_prepared(std::string_view xid) {
-  std::lock_guard<std::mutex> guard(prepared_mutex_);
+  MutexLock guard(prepared_mutex_);
   const auto it = prepared_.find(xid);
   if (it == prepared_.end()) return nullptr;
   std::unique_ptr<Transaction> taken = std::move(it->second);
@@ -127,7 +127,7 @@ std::unique_ptr<Transaction> ManagerImpl::take_prepared(std::string_view xid) {
 std::vector<TransactionInfo> ManagerImpl::list() {
   std::vector<TransactionInfo> all;
   for (Registry &registry : registries_) {
-    std::lock_guard<std::mutex> guard(registry.mutex);
+    MutexLock guard(registry.mutex);
     for (const TransactionImpl *transaction : registry.transactions) all.push_back(transaction->describe());
   }
   return all;
@@ -135,13 +135,13 @@ std::vector<TransactionInfo> ManagerImpl::list() {
 
 void ManagerImpl::add(TransactionImpl *transaction) {
   Registry &registry = registry_of(transaction->id());
-  std::lock_guard<std::mutex> guard(registry.mutex);
+  MutexLock guard(registry.mutex);
   registry.transactions.push_back(transaction);
 }
 
 void ManagerImpl::remove(TransactionImpl *transaction) {
   Registry &registry = registry_of(transaction->id());
-  std::lock_guard<std::mutex> guard(registry.mutex);
+  MutexLock guard(registry.mutex);
   auto &all = registry.transactions;
   all.erase(std::find(all.begin(), all.end(), transaction));
 }

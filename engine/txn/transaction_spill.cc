@@ -76,7 +76,7 @@ Status TransactionImpl::spill() {
     extents->add(family->id(), key);
   });
   std::shared_ptr<WriteSet> done = writes_->successor();
-  const std::lock_guard<std::mutex> guard(writes_mutex_);
+  const MutexLock guard(writes_mutex_);
   extents_ = std::move(extents);
   done.swap(writes_);
   return Status::Ok();
@@ -181,7 +181,7 @@ Status TransactionImpl::commit_spilled(bool sync) {
   // The transaction is committed; RocksDB reports a WAL that cannot be written by itself.
   (void)batch.Delete(main->DefaultColumnFamily(), marker_key(spill_->name()));
   (void)lsm::put_mark(&batch, mark_);
-  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  const SharedLock gate(*manager_->database()->commit_gate());
   (void)main->Write(options, &batch);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
@@ -202,7 +202,7 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
-    const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+    const SharedLock gate(*manager_->database()->commit_gate());
     ATOLL_RETURN_IF_ERROR(commit_with_mark(two_phase_.get(), mark_));
     commit_position_ = manager_->wal_position();
     return Status::Ok();
@@ -210,7 +210,7 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   ATOLL_RETURN_IF_ERROR(lost_);
   if (ingestion_ == nullptr) ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
-  const std::shared_lock<std::shared_mutex> gate(*manager_->database()->commit_gate());
+  const SharedLock gate(*manager_->database()->commit_gate());
   // From here on it is committed: should the record fail, the marker tells the next start.
   (void)commit_with_mark(two_phase_.get(), mark_);
   commit_position_ = manager_->wal_position();
@@ -273,7 +273,10 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
   auto transaction = std::make_unique<TransactionImpl>(this, next_id_.fetch_add(1), std::move(prepared));
   TransactionImpl *added = transaction.get();
   const std::string xid = added->xid();
-  prepared_.emplace(xid, std::move(transaction));
+  {
+    const MutexLock guard(prepared_mutex_);
+    prepared_.emplace(xid, std::move(transaction));
+  }
   return name.empty() ? added->take_recovered_locks() : added->take_spilled(name);
 }
 

@@ -6,11 +6,11 @@
 // something that opening removes. A table that moves to another family is built in one that the
 // catalog does not know yet, which opening empties. commit stores everything that changes - for a partitioned
 // table, of all partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
+#include "base/mutex.h"
 #include "handler/ha_atoll.h"
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "engine/running.h"
@@ -66,8 +66,8 @@ class AlterContext final : public inplace_alter_handler_ctx {
 
 // New .frm images that the server has announced and not committed, by "database/table". Rarely more than one.
 struct Announced {
-  std::mutex mutex;
-  std::map<std::string, std::string> frms;
+  atoll::Mutex mutex;
+  std::map<std::string, std::string> frms ATOLL_GUARDED_BY(mutex);
 } announced;
 
 std::string announced_key(const std::string &database, const std::string &table) {
@@ -76,7 +76,7 @@ std::string announced_key(const std::string &database, const std::string &table)
 
 // Takes the image out; empty: none was announced.
 std::string take_announced(const catalog::TableDef &def) {
-  const std::lock_guard<std::mutex> guard(announced.mutex);
+  const atoll::MutexLock guard(announced.mutex);
   auto node = announced.frms.extract(announced_key(def.database, def.name));
   return node ? std::move(node.mapped()) : std::string();
 }
@@ -130,7 +130,7 @@ void add_frm(std::string frm, std::vector<catalog::TableDef> *defs) {
 namespace atoll::handler {
 
 void announce_definition(const std::string &database, const std::string &table, std::string frm) {
-  const std::lock_guard<std::mutex> guard(announced.mutex);
+  const atoll::MutexLock guard(announced.mutex);
   announced.frms[announced_key(database, table)] = std::move(frm);
 }
 

@@ -100,7 +100,7 @@ Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::strin
 
 Status IndexBuild::add_stored(Encoder *encoder, std::string_view key, std::string_view stored) {
   if (!codec::is_large_row(stored)) return add_row(encoder, key, stored);
-  std::lock_guard<std::mutex> guard(large_row_mutex_);
+  MutexLock guard(large_row_mutex_);
   std::string_view row;
   ATOLL_RETURN_IF_ERROR(whole_row_at(*source_, snapshot_, key, stored, &large_row_, &row));
   return add_row(encoder, key, row);

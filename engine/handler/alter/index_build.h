@@ -6,11 +6,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "handler/alter/key_sources.h"
 #include "handler/layout.h"
 #include "handler/alter/online/online_rekey.h"
@@ -77,8 +77,8 @@ class IndexBuild {
   uint64_t numbered_rows_ = 0;   // if it goes
   const KeySources sources_;
   std::vector<Encoder> encoders_;
-  std::mutex large_row_mutex_;
-  std::string large_row_;  // one at a time, however many threads there are
+  Mutex large_row_mutex_;
+  std::string large_row_ ATOLL_GUARDED_BY(large_row_mutex_);  // one at a time, however many threads there are
   size_t duplicate_index_ = MAX_KEY;
 };
 

@@ -26,15 +26,14 @@ ParallelScan::ParallelScan(Request request) : request_(std::move(request)) {
   pieces_.emplace_back();
   pieces_.back().begin = begin;
   pieces_.back().end = request_.end;
-  std::lock_guard<std::mutex> guard(
-      mutex_);  // the threads take no piece before it is known how many they are
+  MutexLock guard(mutex_);  // the threads take no piece before it is known how many they are
   threads_running_ = start_threads(&threads_, thread_count(request_), [this](size_t i) { work(i); });
   if (threads_running_ == 0) fail_without_threads();
 }
 
 ParallelScan::~ParallelScan() {
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     stop_ = true;
   }
   producers_.notify_all();
@@ -43,6 +42,7 @@ ParallelScan::~ParallelScan() {
 }
 
 void ParallelScan::fail_without_threads() {
+  const MutexLock guard(mutex_);
   failure_ = Status(Code::kNoMemory, "the server process got no thread to scan the table with");
   Piece &first = pieces_.front();
   first.done = true;
@@ -61,14 +61,14 @@ void ParallelScan::work(size_t thread) {
   const InterruptScope interrupt(&stop_);
   for (size_t index = 0; take_piece(&index);)
     finish_piece(index, guarded([&] { return scan_piece(thread, index); }));
-  std::lock_guard<std::mutex> guard(mutex_);
+  MutexLock guard(mutex_);
   helped_.add_all(mine);
   threads_running_--;
   consumer_.notify_one();
 }
 
 bool ParallelScan::take_piece(size_t *index) {
-  std::lock_guard<std::mutex> guard(mutex_);
+  MutexLock guard(mutex_);
   if (stop_ || next_piece_ >= pieces_.size()) return false;
   *index = next_piece_++;
   return true;
@@ -104,7 +104,7 @@ Status ParallelScan::scan_piece(size_t thread, size_t index) {
 }
 
 void ParallelScan::finish_piece(size_t index, const Status &status) {
-  std::lock_guard<std::mutex> guard(mutex_);
+  MutexLock guard(mutex_);
   pieces_[index].done = true;
   pieces_[index].status = status;
   if (!status.ok() && request_.take) {
@@ -141,8 +141,8 @@ bool ParallelScan::may_queue(size_t index) const {
 
 void ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
   Piece &piece = pieces_[index];
-  std::unique_lock<std::mutex> guard(mutex_);
-  producers_.wait(guard, [&] { return stop_ || may_queue(index); });
+  MutexLock guard(mutex_);
+  producers_.wait(guard, [&]() ATOLL_REQUIRES(mutex_) { return stop_ || may_queue(index); });
   if (stop_) return;
   piece.queued_bytes += chunk->bytes();
   queued_bytes_ += chunk->bytes();
@@ -154,8 +154,8 @@ void ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
 // ---- the caller ----------------------------------------------------------------------------------
 
 Status ParallelScan::wait(bool *end) {
-  std::unique_lock<std::mutex> guard(mutex_);
-  *end = consumer_.wait_for(guard, kWaitMax, [&] { return threads_running_ == 0; });
+  MutexLock guard(mutex_);
+  *end = consumer_.wait_for(guard, kWaitMax, [&]() ATOLL_REQUIRES(mutex_) { return threads_running_ == 0; });
   return *end ? failure_ : Status::Ok();
 }
 
@@ -163,7 +163,7 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
   *end = false;
   *waiting = false;
   while (!chunk_ || chunk_entry_ >= chunk_->size()) {
-    std::unique_lock<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     Piece &piece = pieces_[current_piece_];
     const bool ready =
         consumer_.wait_for(guard, kWaitMax, [&] { return !piece.chunks.empty() || piece.done; });

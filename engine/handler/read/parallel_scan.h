@@ -8,16 +8,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/work.h"
 #include "codec/predicate.h"
@@ -64,7 +63,10 @@ class ParallelScan {
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
 
   // The most bytes of rows that have waited for the caller. Call after the end.
-  size_t queued_bytes_most() const { return queued_bytes_most_; }
+  size_t queued_bytes_most() const {
+    const MutexLock guard(mutex_);
+    return queued_bytes_most_;
+  }
   static constexpr size_t kPieceBytesMax = 8 << 20;
   static constexpr size_t kQueuedBytesMax = 16 << 20;
 
@@ -86,7 +88,7 @@ class ParallelScan {
   Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;
   void collect(size_t index, std::string_view key, std::string_view row, std::unique_ptr<Chunk> *chunk);
-  bool may_queue(size_t index) const;                          // Requires: mutex_
+  bool may_queue(size_t index) const ATOLL_REQUIRES(mutex_);   // Requires: mutex_
   void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // returns at once if it is to stop
   void finish_piece(size_t index, const Status &status);
 
@@ -94,15 +96,16 @@ class ParallelScan {
 
   Request request_;
   std::deque<Piece> pieces_;
-  std::mutex mutex_;
-  std::condition_variable consumer_, producers_;
-  size_t next_piece_ = 0;     // to be taken by a thread
-  size_t current_piece_ = 0;  // being consumed
-  size_t queued_bytes_ = 0, queued_bytes_most_ = 0;
-  size_t threads_running_ = 0;
-  Status failure_;  // of the first `take` or reader that failed
+  mutable Mutex mutex_;
+  Condition consumer_, producers_;
+  size_t next_piece_ ATOLL_GUARDED_BY(mutex_) = 0;     // to be taken by a thread
+  size_t current_piece_ ATOLL_GUARDED_BY(mutex_) = 0;  // being consumed
+  size_t queued_bytes_ ATOLL_GUARDED_BY(mutex_) = 0;
+  size_t queued_bytes_most_ ATOLL_GUARDED_BY(mutex_) = 0;
+  size_t threads_running_ ATOLL_GUARDED_BY(mutex_) = 0;
+  Status failure_ ATOLL_GUARDED_BY(mutex_);  // of the first `take` or reader that failed
   std::atomic<bool> stop_{false};
-  Work helped_;  // what the threads have counted, for the caller
+  Work helped_ ATOLL_GUARDED_BY(mutex_);  // what the threads have counted, for the caller
   std::unique_ptr<Chunk> chunk_;
   size_t chunk_entry_ = 0;
   std::vector<std::thread> threads_;

@@ -1,4 +1,5 @@
 // codec::Collation over CHARSET_INFO. See collation.h.
+#include "base/mutex.h"
 #include "handler/server.h"
 
 #include "handler/server/collation.h"
@@ -7,7 +8,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -159,9 +159,9 @@ class ServerCollation final : public codec::Collation {
 }  // namespace
 
 const codec::Collation *collation_for(const charset_info_st *charset) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::map<const charset_info_st *, std::unique_ptr<ServerCollation>> all;
-  std::lock_guard<std::mutex> guard(mutex);
+  MutexLock guard(mutex);
   auto &entry = all[charset];
   if (!entry) entry = std::make_unique<ServerCollation>(charset);
   return entry.get();

@@ -35,7 +35,7 @@ Session *Session::of(THD *thd, bool create) {
 txn::Transaction *Session::transaction() {
   if (!transaction_) {
     auto begun = engine::running()->transactions()->begin(thd_);
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     transaction_ = std::move(begun);
   }
   return transaction_.get();
@@ -193,7 +193,7 @@ void Session::abandon() noexcept {
 void Session::reset() {
   std::unique_ptr<txn::Transaction> done;
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     done = std::move(transaction_);
   }
   has_statement_savepoint_ = false;
@@ -216,7 +216,7 @@ void Session::detach() {
       "RECOVER lists it), then repeat the ALTER");
   std::unique_ptr<txn::Transaction> prepared;
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     prepared = std::move(transaction_);
   }
   if (prepared) {
@@ -241,7 +241,7 @@ void Session::release_savepoint(size_t number) {
 void Session::forget_savepoint(size_t number) { transaction()->forget_savepoint(number); }
 
 void Session::kill() {
-  std::lock_guard<std::mutex> guard(mutex_);
+  MutexLock guard(mutex_);
   if (transaction_) engine::running()->transactions()->locks()->kill(transaction_->lock_owner());
 }
 

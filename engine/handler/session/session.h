@@ -4,11 +4,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "base/work.h"
 #include "engine/settings.h"
@@ -115,7 +115,7 @@ class Session {
   engine::StatementSettings settings_;
   int64_t settings_read_by_ = -1;  // the server's number of the statement that read settings_
   std::weak_ptr<lsm::SortBudget> sort_budget_;
-  mutable std::mutex mutex_;  // guards transaction_ against kill()
+  mutable Mutex mutex_;  // guards transaction_ against kill()
   std::unique_ptr<txn::Transaction> transaction_;
   bool has_statement_savepoint_ = false;
   size_t statement_savepoint_ = 0;

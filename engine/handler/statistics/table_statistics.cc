@@ -1,4 +1,5 @@
 // See table_statistics.h.
+#include "base/mutex.h"
 #include "handler/server.h"
 
 #include "handler/statistics/table_statistics.h"
@@ -6,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <mutex>
 #include <set>
 
 #include "engine/running.h"
@@ -24,8 +24,8 @@ constexpr uint64_t kBackgroundEntries = 100000;
 constexpr int64_t kChangesMin = 16;
 
 struct OpenShares {
-  std::mutex mutex;
-  std::set<Share *> shares;
+  Mutex mutex;
+  std::set<Share *> shares ATOLL_GUARDED_BY(mutex);
 };
 
 OpenShares &open_shares() {
@@ -123,7 +123,7 @@ int64_t changes_of(const Share &share) {
 
 std::shared_ptr<const Layout> most_changed(int64_t *rows) {
   OpenShares &open = open_shares();
-  const std::lock_guard lock(open.mutex);
+  const MutexLock lock(open.mutex);
   const Share *most = nullptr;
   int64_t changes_max = 0;
   for (const Share *share : open.shares) {
@@ -142,7 +142,7 @@ std::shared_ptr<const Layout> most_changed(int64_t *rows) {
 // Also for a table whose definition changed meanwhile: whose layout is another one is sampled again.
 void note_sampled(const Layout &layout, int64_t rows, const TableStatistics &statistics) {
   OpenShares &open = open_shares();
-  const std::lock_guard lock(open.mutex);
+  const MutexLock lock(open.mutex);
   for (Share *share : open.shares) {
     if (share->layout().get() != &layout) continue;
     share->set_records_per_key(statistics.records_per_key);
@@ -185,7 +185,7 @@ Status sample(const Layout &layout, uint64_t entries_max, const std::function<bo
 }
 
 void register_share(Share *share) {
-  const std::lock_guard lock(open_shares().mutex);
+  const MutexLock lock(open_shares().mutex);
   open_shares().shares.insert(share);
 }
 
@@ -201,12 +201,12 @@ void keep_rows(const Layout &layout, int64_t rows) {
 }
 
 void unregister_share(Share *share) {
-  const std::lock_guard lock(open_shares().mutex);
+  const MutexLock lock(open_shares().mutex);
   open_shares().shares.erase(share);
 }
 
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
-  const std::lock_guard lock(open_shares().mutex);
+  const MutexLock lock(open_shares().mutex);
   for (const Share *share : open_shares().shares)
     if (std::shared_ptr<const Layout> layout = share->layout();
         layout->def().id == table_id && layout->family()->side() != lsm::Side::kPast)

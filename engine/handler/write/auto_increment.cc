@@ -29,7 +29,7 @@ bool inserts_rows(THD *thd) {
 
 Status ha_atoll::load_auto_increment() {
   if (share_->next_auto_increment != 0) return Status::Ok();
-  std::lock_guard<std::mutex> guard(share_->auto_increment_mutex);
+  atoll::MutexLock guard(share_->auto_increment_mutex);
   if (share_->next_auto_increment != 0) return Status::Ok();
   uint64_t next = 0;
   if (is_temporary())

@@ -157,7 +157,7 @@ Status BulkCopy::write_small() {
   rocksdb::WriteOptions options;
   options.sync = engine::running()->settings().flush_at_commit();
   lsm::Database *database = engine::running()->database();
-  const std::shared_lock gate(*database->commit_gate());
+  const SharedLock gate(*database->commit_gate());
   return lsm::from_rocksdb(layout_->family()->base()->Write(options, &batch));
 }
 

@@ -342,7 +342,7 @@ Status ha_atoll::outermost_taken_key(const ah::IndexLayout &index, bool last, st
 // The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
 Status ha_atoll::next_hidden_id(uint64_t *id) {
   if (share_->next_hidden_id == 0) {
-    std::lock_guard<std::mutex> guard(share_->hidden_id_mutex);
+    atoll::MutexLock guard(share_->hidden_id_mutex);
     if (share_->next_hidden_id == 0) {
       std::string last;
       ATOLL_RETURN_IF_ERROR(outermost_taken_key(layout_->primary_index(), true, &last));

@@ -267,7 +267,7 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
   const std::string prefix(range.start.data(), std::min(range.start.size(), kIndexPrefixBytes));
   const auto now = std::chrono::steady_clock::now();
   {
-    std::lock_guard lock(family->entry_sizes_mutex);
+    MutexLock lock(family->entry_sizes_mutex);
     const auto found = family->entry_sizes.find(prefix);
     if (found != family->entry_sizes.end() && now - found->second.measured_at < kEntrySizeMaxAge) {
       return found->second.bytes;
@@ -292,7 +292,7 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
       bytes = static_cast<double>(table->data_size) / static_cast<double>(table->num_entries);
     }
   }
-  std::lock_guard lock(family->entry_sizes_mutex);
+  MutexLock lock(family->entry_sizes_mutex);
   family->entry_sizes[prefix] = {std::max(bytes, 1.0), now};
   return std::max(bytes, 1.0);
 }

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/border/border.h"
+#include "base/mutex.h"
 #include "base/threads.h"
 #include "bridge/result.h"
 #include "lsm/load/external_sort.h"
@@ -51,9 +51,10 @@ class BulkLoadImpl final : public BulkLoad {
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) override;
   Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) override;
   Status finish(const std::function<bool(double)> &progress) override;
-  size_t duplicate_stream() const override { return duplicate_stream_; }
-  std::string_view duplicate_key() const override { return duplicate_key_; }
-  std::string_view duplicate_value() const override { return duplicate_value_; }
+  // After finish(), which leaves no thread that could change them.
+  size_t duplicate_stream() const override ATOLL_UNCHECKED_THREADS { return duplicate_stream_; }
+  std::string_view duplicate_key() const override ATOLL_UNCHECKED_THREADS { return duplicate_key_; }
+  std::string_view duplicate_value() const override ATOLL_UNCHECKED_THREADS { return duplicate_value_; }
 
  private:
   Status write_sorted(size_t number, std::string_view key, std::string_view value);
@@ -76,10 +77,11 @@ class BulkLoadImpl final : public BulkLoad {
 
   std::atomic<bool> abort_{false};
   std::atomic<uint64_t> rows_written_{0};
-  std::mutex result_mutex_;
-  Status result_;  // the first failure
-  size_t duplicate_stream_ = 0;
-  std::string duplicate_key_, duplicate_value_;
+  Mutex result_mutex_;
+  Status result_ ATOLL_GUARDED_BY(result_mutex_);  // the first failure
+  size_t duplicate_stream_ ATOLL_GUARDED_BY(result_mutex_) = 0;
+  std::string duplicate_key_ ATOLL_GUARDED_BY(result_mutex_);
+  std::string duplicate_value_ ATOLL_GUARDED_BY(result_mutex_);
 };
 
 BulkLoadImpl::BulkLoadImpl(BulkLoadSettings settings) : settings_(std::move(settings)) {}
@@ -166,7 +168,7 @@ Status BulkLoadImpl::check_order(size_t number, std::string_view key, std::strin
 }
 
 Status BulkLoadImpl::duplicate(size_t number, std::string_view key, std::string_view value) {
-  std::lock_guard lock(result_mutex_);
+  MutexLock lock(result_mutex_);
   if (duplicate_key_.empty()) {
     duplicate_stream_ = number;
     duplicate_key_.assign(key);
@@ -197,7 +199,7 @@ Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress)
   if (workers == 0) finish_next_streams(&next);  // without reports of progress
   wait_for_workers(finished, workers, rows, progress);
   for (std::thread &thread : threads) thread.join();
-  std::lock_guard lock(result_mutex_);
+  MutexLock lock(result_mutex_);
   return result_;
 }
 
@@ -228,7 +230,7 @@ void BulkLoadImpl::finish_next_streams(std::atomic<size_t> *next) {
 }
 
 void BulkLoadImpl::remember(const Status &status) {
-  std::lock_guard lock(result_mutex_);
+  MutexLock lock(result_mutex_);
   if (result_.ok()) result_ = status;
 }
 

@@ -38,7 +38,7 @@ class BulkLoadTest : public ::testing::Test {
   std::string bulk() const { return bulk_directory(database_.options.local_dir); }
   void expect_no_litter() {
     EXPECT_EQ(files_under(bulk()), 0u);
-    EXPECT_EQ(database_.store()->staged.size(), 0u);
+    EXPECT_EQ(database_.store()->staged_files(), 0u);
   }
   std::map<std::string, std::string> contents() {
     std::map<std::string, std::string> rows;

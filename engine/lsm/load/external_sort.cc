@@ -82,7 +82,7 @@ ExternalSort::ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill
 
 ExternalSort::~ExternalSort() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
@@ -106,14 +106,14 @@ uint64_t ExternalSort::rows() const {
 
 Status ExternalSort::remember(const Status &status) {
   if (status.ok()) return status;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (status_.ok()) status_ = status;
   failed_.store(true);
   return status;
 }
 
 Status ExternalSort::failure() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return status_;
 }
 
@@ -151,8 +151,9 @@ Status ExternalSort::hand_over(Adder *adder) {
 Status ExternalSort::enqueue(std::unique_ptr<SortRun> run) {
   if (start_threads(&thread_, 1, [this](size_t) { this->run(); }) == 0)
     return sort_run_of(&adders_[0], std::move(run));
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.size() < kQueuedRunsMax || has_failed(); });
+  MutexLock lock(mutex_);
+  changed_.wait(lock,
+                [this]() ATOLL_REQUIRES(mutex_) { return queue_.size() < kQueuedRunsMax || has_failed(); });
   queue_.push_back(std::move(run));
   changed_.notify_all();
   return Status::Ok();
@@ -161,9 +162,9 @@ Status ExternalSort::enqueue(std::unique_ptr<SortRun> run) {
 // ---- sorting -------------------------------------------------------------------------------------
 
 void ExternalSort::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return !queue_.empty() || stopping_; });
+    changed_.wait(lock, [this]() ATOLL_REQUIRES(mutex_) { return !queue_.empty() || stopping_; });
     if (stopping_) return;
     std::unique_ptr<SortRun> next = std::move(queue_.front());
     queue_.pop_front();
@@ -189,7 +190,7 @@ Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
   // Room for the runs waiting and those to be filled next must stay.
   const uint64_t next_runs = std::max<uint64_t>(kQueuedRunsMax, budget_->adders.load());
   if (used + next_runs * run_bytes() <= budget_->bytes_max) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     sorted_.push_back(std::move(run));
     return Status::Ok();
   }
@@ -210,7 +211,7 @@ Status ExternalSort::spill(Adder *adder, const SortRun &run) {
 Status ExternalSort::open_file(std::unique_ptr<RunWriter> *writer) {
   std::string path;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     path = spill_prefix_ + std::to_string(++files_made_) + ".run";
     spilled_.push_back(path);
   }
@@ -235,8 +236,8 @@ Status ExternalSort::sort_last_runs() {
       sorting.push_back(std::async(kOwnThreadIfPossible, [this, &adder] { return hand_over(&adder); }));
   }
   for (std::future<Status> &sorted : sorting) sorted.wait();
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return (queue_.empty() && !busy_) || has_failed(); });
+  MutexLock lock(mutex_);
+  changed_.wait(lock, [this]() ATOLL_REQUIRES(mutex_) { return (queue_.empty() && !busy_) || has_failed(); });
   return status_;
 }
 

@@ -7,17 +7,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "lsm/load/sort_budget.h"
 
@@ -40,11 +39,12 @@ class ExternalSort {
   // Once only; nothing may be added after it. Errors: those of `each` and of local files, kInterrupted if
   // `is_aborted` said so.
   using Each = std::function<Status(std::string_view key, std::string_view value)>;
-  Status merge(const Each &each, const std::function<bool()> &is_aborted);
+  Status merge(const Each &each, const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;
 
-  uint64_t rows() const;                                    // Requires: nobody adds
-  size_t spilled_files() const { return spilled_.size(); }  // those that are there
-  size_t files_made() const { return files_made_; }
+  // Requires, here and below: nobody adds, so that no thread sorts.
+  uint64_t rows() const;
+  size_t spilled_files() const ATOLL_UNCHECKED_THREADS { return spilled_.size(); }  // those that are there
+  size_t files_made() const ATOLL_UNCHECKED_THREADS { return files_made_; }
 
  private:
   // The adders do not share a line of the processor's cache: they write to it with every row.
@@ -67,7 +67,8 @@ class ExternalSort {
   Status open_file(std::unique_ptr<RunWriter> *writer);
   static Status close_file(std::unique_ptr<RunWriter> *writer);
   Status sort_last_runs();
-  Status merge_files(const std::function<bool()> &is_aborted);
+  // After sort_last_runs(), which leaves no thread that sorts.
+  Status merge_files(const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;
   Status remember(const Status &status);
   Status failure();
   bool has_failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -76,15 +77,15 @@ class ExternalSort {
   const std::string spill_prefix_;
   std::vector<Adder> adders_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::unique_ptr<SortRun>> queue_;
-  std::vector<std::unique_ptr<SortRun>> sorted_;
-  std::vector<std::string> spilled_;
-  size_t files_made_ = 0;
-  bool busy_ = false;
-  bool stopping_ = false;
-  Status status_;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::unique_ptr<SortRun>> queue_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<SortRun>> sorted_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<std::string> spilled_ ATOLL_GUARDED_BY(mutex_);
+  size_t files_made_ ATOLL_GUARDED_BY(mutex_) = 0;
+  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  Status status_ ATOLL_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
   std::vector<std::thread> thread_;  // that sorts for a single adder; none: the adder does it itself
 };

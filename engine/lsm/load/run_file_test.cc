@@ -58,7 +58,7 @@ TEST_F(RunFileTest, nothing_is_logged_between_the_notes_of_an_ingestion) {
   std::atomic<uint64_t> written{0};
   std::thread others([&] {
     while (!done) {
-      const std::shared_lock gate(*database_->commit_gate());
+      const SharedLock gate(*database_->commit_gate());
       ASSERT_ATOLL_OK(database_.put(other_, "k", "v"));
       ++written;
     }

@@ -64,7 +64,7 @@ SortedFileWriter::~SortedFileWriter() { stop(); }
 
 void SortedFileWriter::stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
@@ -75,13 +75,15 @@ Status SortedFileWriter::add(std::string_view key, std::string_view value) {
   if (!filling_.fits(key.size(), value.size())) ATOLL_RETURN_IF_ERROR(push_chunk());
   filling_.add(key, value);
   if (!failed_.load(std::memory_order_relaxed)) return Status::Ok();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return status_;
 }
 
 Status SortedFileWriter::push_chunk() {
-  std::unique_lock lock(mutex_);
-  const auto has_room = [this] { return queue_.size() < kQueuedChunksMax || failed_.load(); };
+  MutexLock lock(mutex_);
+  const auto has_room = [this]() ATOLL_REQUIRES(mutex_) {
+    return queue_.size() < kQueuedChunksMax || failed_.load();
+  };
   while (!changed_.wait_for(lock, kInterruptInterval, has_room)) {
     if (is_interrupted()) return Status(Code::kInterrupted, "the load was interrupted");
   }
@@ -94,16 +96,17 @@ Status SortedFileWriter::push_chunk() {
 Status SortedFileWriter::finish() {
   if (!filling_.empty()) ATOLL_RETURN_IF_ERROR(push_chunk());
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     finishing_ = true;
     changed_.notify_all();
   }
   for (std::thread &thread : std::exchange(thread_, {})) thread.join();
+  const MutexLock lock(mutex_);
   return status_;
 }
 
 void SortedFileWriter::fail(const Status &status) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   status_ = status;
   failed_.store(true);
   changed_.notify_all();
@@ -112,8 +115,9 @@ void SortedFileWriter::fail(const Status &status) {
 void SortedFileWriter::run() {
   Status status;
   while (status.ok()) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !queue_.empty() || finishing_ || stopping_; });
+    MutexLock lock(mutex_);
+    changed_.wait(lock,
+                  [this]() ATOLL_REQUIRES(mutex_) { return !queue_.empty() || finishing_ || stopping_; });
     if (stopping_) break;
     if (queue_.empty()) {
       lock.unlock();
@@ -159,7 +163,7 @@ Status SortedFileWriter::finish_in_background(rocksdb::SstFileWriter *file, size
   if (!finished.ok()) return from_rocksdb(finished);
   const std::string path = file_summary->file_path;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     infos_.resize(std::max(infos_.size(), index + 1));
     infos_[index] = std::move(file_summary);
   }

@@ -5,16 +5,15 @@
 #include <rocksdb/options.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "bridge/objstore.h"
 
@@ -63,7 +62,10 @@ class SortedFileWriter {
   void stop();
   // After finish() or stop(), whatever came of it: what exists on disk, complete or not, in key order.
   const std::vector<std::string> &paths() const { return paths_; }
-  std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos() const { return infos_; }
+  std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos() const {
+    const MutexLock lock(mutex_);
+    return infos_;
+  }
 
  private:
   void run();
@@ -83,13 +85,14 @@ class SortedFileWriter {
   std::vector<std::string> paths_;
   std::deque<std::future<Status>> finishing_files_;  // full files being synced and staged
 
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos_;  // as paths_
-  std::condition_variable changed_;
-  std::deque<RowChunk> queue_;
-  bool finishing_ = false;
-  bool stopping_ = false;
-  Status status_;
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos_
+      ATOLL_GUARDED_BY(mutex_);  // as paths_
+  Condition changed_;
+  std::deque<RowChunk> queue_ ATOLL_GUARDED_BY(mutex_);
+  bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  Status status_ ATOLL_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
   std::vector<std::thread> thread_;  // one; none: failed_
 };

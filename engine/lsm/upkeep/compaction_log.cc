@@ -15,12 +15,12 @@ constexpr size_t kKeptMax = 200;
 }  // namespace
 
 std::vector<Compaction> CompactionLog::list() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return {compactions_.begin(), compactions_.end()};
 }
 
 std::pair<uint64_t, uint64_t> CompactionLog::ended() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return {done_, failed_};
 }
 
@@ -43,13 +43,13 @@ void CompactionLog::begin(const rocksdb::CompactionJobInfo &job) {
   compaction.output_level = job.output_level;
   compaction.input_files = job.input_files.size();
   compaction.started_us = now_us();
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   compactions_.push_back(std::move(compaction));
   if (compactions_.size() > kKeptMax) compactions_.pop_front();
 }
 
 void CompactionLog::end(const rocksdb::CompactionJobInfo &job) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++(job.status.ok() ? done_ : failed_);
   const auto found = std::find_if(compactions_.rbegin(), compactions_.rend(),
                                   [&](const Compaction &each) { return each.job == job.job_id; });

@@ -5,10 +5,10 @@
 #include <rocksdb/listener.h>
 
 #include <deque>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {
@@ -28,10 +28,10 @@ class CompactionLog final : public rocksdb::EventListener {
   void begin(const rocksdb::CompactionJobInfo &job);
   void end(const rocksdb::CompactionJobInfo &job);
 
-  mutable std::mutex mutex_;
-  std::deque<Compaction> compactions_;
-  uint64_t done_ = 0;
-  uint64_t failed_ = 0;
+  mutable Mutex mutex_;
+  std::deque<Compaction> compactions_ ATOLL_GUARDED_BY(mutex_);
+  uint64_t done_ ATOLL_GUARDED_BY(mutex_) = 0;
+  uint64_t failed_ ATOLL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace atoll::lsm

@@ -36,14 +36,14 @@ ErrorWatch::ErrorWatch(Log log) : log_(std::move(log)) {}
 ErrorWatch::~ErrorWatch() { stop(); }
 
 void ErrorWatch::start(rocksdb::DB *db) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   db_ = db;
   thread_ = std::thread([this] { resume_loop(); });
 }
 
 void ErrorWatch::stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }
@@ -51,7 +51,7 @@ void ErrorWatch::stop() {
 }
 
 Status ErrorWatch::last_error() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return error_;
 }
 
@@ -64,7 +64,7 @@ void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status 
   errors_.fetch_add(1, std::memory_order_relaxed);
   bool is_new = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     is_new = error_.code() != status.code();
     // A soft error (a compaction that RocksDB repeats by itself) never shows as the last error: no
     // recovery would ever clear it.
@@ -82,7 +82,7 @@ void ErrorWatch::OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo &
 
 void ErrorWatch::clear_error() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (error_.ok()) return;
     error_ = Status();
   }
@@ -99,13 +99,13 @@ void ErrorWatch::OnCompactionCompleted(rocksdb::DB * /*db*/,
 }
 
 void ErrorWatch::resume_loop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     if (error_.code() != Code::kNoSpace) {
       wake_.wait(lock);
       continue;
     }
-    wake_.wait_for(lock, kResumeInterval, [this] { return stopping_; });
+    wake_.wait_for(lock, kResumeInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
     if (stopping_) return;
     rocksdb::DB *const db = db_;
     lock.unlock();

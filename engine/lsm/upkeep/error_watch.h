@@ -9,14 +9,13 @@
 #include <rocksdb/listener.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace atoll::lsm {
@@ -48,11 +47,11 @@ class ErrorWatch final : public rocksdb::EventListener {
   void clear_error();
 
   const Log log_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  Status error_;
-  bool stopping_ = false;
-  rocksdb::DB *db_ = nullptr;
+  mutable Mutex mutex_;
+  Condition wake_;
+  Status error_ ATOLL_GUARDED_BY(mutex_);
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  rocksdb::DB *db_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
   std::atomic<uint64_t> errors_{0}, bytes_flushed_{0}, bytes_compacted_{0};
 };

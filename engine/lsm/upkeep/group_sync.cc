@@ -7,7 +7,7 @@
 namespace atoll::lsm {
 
 Status GroupSync::wait() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::shared_ptr<Round> mine = next_;
   if (mine->has_leader) {
     mine->followers.wait(lock, [&] { return mine->is_over; });
@@ -15,7 +15,7 @@ Status GroupSync::wait() {
   }
   auto following = std::make_shared<Round>();  // may throw, which a leader must not
   mine->has_leader = true;
-  leader_.wait(lock, [&] { return !is_running_; });
+  leader_.wait(lock, [this]() ATOLL_REQUIRES(mutex_) { return !is_running_; });
   next_ = std::move(following);
   is_running_ = true;
   lock.unlock();

@@ -1,11 +1,10 @@
 // One sync of the WAL for all who wait for one.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace atoll::lsm {
@@ -27,14 +26,15 @@ class GroupSync {
     bool has_leader = false;
     bool is_over = false;
     Status outcome;
-    std::condition_variable followers;
+    Condition followers;
   };
 
   const std::function<Status()> sync_;
-  std::mutex mutex_;
-  std::condition_variable leader_;  // of the next round, which waits for the one that runs
-  bool is_running_ = false;
-  std::shared_ptr<Round> next_ = std::make_shared<Round>();  // its sync has not begun
+  Mutex mutex_;
+  Condition leader_;  // of the next round, which waits for the one that runs
+  bool is_running_ ATOLL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Round> next_ ATOLL_GUARDED_BY(mutex_) =
+      std::make_shared<Round>();  // its sync has not begun
 };
 
 }  // namespace atoll::lsm

@@ -20,7 +20,7 @@ IdleFlush::~IdleFlush() { stop(); }
 
 void IdleFlush::stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }
@@ -29,8 +29,8 @@ void IdleFlush::stop() {
 
 // False: stop.
 bool IdleFlush::wait(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, time, [this] { return stopping_; });
+  MutexLock lock(mutex_);
+  wake_.wait_for(lock, time, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
   return !stopping_;
 }
 

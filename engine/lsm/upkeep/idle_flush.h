@@ -6,14 +6,13 @@
 #include <rocksdb/db.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lsm/families.h"
 
 namespace atoll::lsm {
@@ -45,9 +44,9 @@ class IdleFlush {
   const Settings settings_;
   std::unordered_map<uint32_t, Seen> seen_;  // by family; only the thread's
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  Condition wake_;
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

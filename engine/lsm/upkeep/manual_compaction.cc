@@ -15,13 +15,13 @@ constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
 }  // namespace
 
 Status ManualCompactions::run(Work work) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   forget_done();
   Job &job = jobs_.emplace_back();
   const size_t started = start_threads(&job.thread, 1, [this, &job, work = std::move(work)](size_t) {
     rocksdb::Status status = guarded([&] { return work(&job.cancelled); },
                                      [](const Status &) { return rocksdb::Status::MemoryLimit(); });
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     job.status = std::move(status);
     job.done = true;
     changed_.notify_all();
@@ -47,9 +47,9 @@ void ManualCompactions::forget_done() {
 }
 
 void ManualCompactions::stop() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (Job &job : jobs_) job.cancelled = true;
-  changed_.wait(lock, [this] {
+  changed_.wait(lock, [this]() ATOLL_REQUIRES(mutex_) {
     forget_done();
     return jobs_.empty();
   });

@@ -7,13 +7,12 @@
 #include <rocksdb/db.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 
 namespace atoll::lsm {
@@ -39,11 +38,11 @@ class ManualCompactions {
     rocksdb::Status status;
     std::vector<std::thread> thread;  // one
   };
-  void forget_done();
+  void forget_done() ATOLL_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::list<Job> jobs_;
+  Mutex mutex_;
+  Condition changed_;
+  std::list<Job> jobs_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atoll::lsm

@@ -21,7 +21,7 @@ RangeReclaim::~RangeReclaim() { stop(); }
 
 void RangeReclaim::stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     cancelled_ = true;
     wake_.notify_all();
   }
@@ -30,7 +30,7 @@ void RangeReclaim::stop() {
 
 // Adjacent or overlapping ranges of one family become one job.
 void RangeReclaim::add(Family *family, std::string begin, std::string end) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     if (job->family != family || job->end < begin || end < job->begin) {
       ++job;
@@ -45,18 +45,18 @@ void RangeReclaim::add(Family *family, std::string begin, std::string end) {
 }
 
 size_t RangeReclaim::pending() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return jobs_.size() + running_;
 }
 
 void RangeReclaim::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!cancelled_) {
     if (jobs_.empty()) {
       wake_.wait(lock);
       continue;
     }
-    wake_.wait_for(lock, kPause, [this] { return cancelled_.load(); });
+    wake_.wait_for(lock, kPause, [this]() ATOLL_REQUIRES(mutex_) { return cancelled_.load(); });
     if (cancelled_) return;
     const Job job = std::move(jobs_.front());
     jobs_.pop_front();

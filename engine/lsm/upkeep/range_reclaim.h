@@ -6,13 +6,12 @@
 #include <rocksdb/db.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {
@@ -38,10 +37,10 @@ class RangeReclaim {
 
   rocksdb::DB *const db_;
   atoll_store *const store_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::list<Job> jobs_;
-  size_t running_ = 0;
+  Mutex mutex_;
+  Condition wake_;
+  std::list<Job> jobs_ ATOLL_GUARDED_BY(mutex_);
+  size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
   std::atomic<bool> cancelled_{false};
   std::thread thread_;
 };

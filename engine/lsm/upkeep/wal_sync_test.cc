@@ -18,30 +18,30 @@ namespace {
 class HeldSyncs {
  public:
   Status sync() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const int mine = ++begun_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return let_go_ >= mine; });
     return outcome_;
   }
   void wait_begun(int count) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     changed_.wait(lock, [&] { return begun_ >= count; });
   }
   void let_go(int count, const Status &outcome) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     outcome_ = outcome;
     let_go_ = count;
     changed_.notify_all();
   }
   int begun() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return begun_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   int begun_ = 0, let_go_ = 0;
   Status outcome_;
 };

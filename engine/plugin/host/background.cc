@@ -15,7 +15,7 @@ Background::Background(std::function<void(uint64_t)> tick, std::chrono::millisec
 
 Background::~Background() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
@@ -26,8 +26,10 @@ void Background::run() {
   pthread_setname_np(pthread_self(), "atoll-tick");
   my_thread_init();  // the server's error log wants its thread variables
   const InterruptScope interrupt(&stopping_);
-  std::unique_lock lock(mutex_);
-  for (uint64_t number = 1; !wake_.wait_for(lock, period_, [this] { return stopping_.load(); }); ++number) {
+  MutexLock lock(mutex_);
+  for (uint64_t number = 1;
+       !wake_.wait_for(lock, period_, [this]() ATOLL_REQUIRES(mutex_) { return stopping_.load(); });
+       ++number) {
     lock.unlock();
     guarded([&] { tick_(number); }, handler::is_logged);
     lock.lock();

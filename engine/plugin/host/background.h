@@ -1,13 +1,12 @@
 // One thread that calls a function each second, or in another rhythm, until it is stopped.
 #pragma once
 
+#include "base/mutex.h"
 #include "base/namespace.h"
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 namespace atoll::plugin {
@@ -27,8 +26,8 @@ class Background {
 
   const std::function<void(uint64_t)> tick_;
   const std::chrono::milliseconds period_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  Mutex mutex_;
+  Condition wake_;
   std::atomic<bool> stopping_{false};  // set under mutex_
   std::thread thread_;                 // last: uses all of the above
 };

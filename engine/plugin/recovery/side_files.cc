@@ -82,7 +82,7 @@ std::set<std::string> SideFiles::databases() const {
 // ---- Back into the data directory ---------------------------------------------------------------
 
 Status SideFiles::restore(bool all, std::vector<std::string> *restored) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::map<std::string, std::string> options;
   for (const catalog::TablePtr &table : catalog_->list("")) options.emplace(table->database, "");
   for (const catalog::DatabaseDef &database : catalog_->databases())
@@ -150,7 +150,7 @@ Status SideFiles::write_file(const std::string &path, const std::string &content
 // ---- Into the catalog ---------------------------------------------------------------------------
 
 Status SideFiles::sweep() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::string &name : databases()) {
     if (broken_.contains(name)) continue;
     ATOLL_RETURN_IF_ERROR(sweep_database(name).with("keeping the files of database `" + name + "`"));

@@ -13,12 +13,12 @@
 
 #include <ctime>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "catalog/catalog.h"
 
@@ -57,16 +57,16 @@ class SideFiles {
   Status restore_database(const std::string &name, const std::string &options, bool all, bool *made);
   Status restore_sequences(const std::string &database) const;
   Status write_file(const std::string &path, const std::string &content) const;
-  Status sweep_database(const std::string &name);
+  Status sweep_database(const std::string &name) ATOLL_REQUIRES(mutex_);
   Status sweep_triggers(const std::string &name);
-  bool is_unchanged(const std::string &name, Seen *now, bool *exists) const;
+  bool is_unchanged(const std::string &name, Seen *now, bool *exists) const ATOLL_REQUIRES(mutex_);
 
   catalog::Catalog *catalog_;
   const std::string data_dir_;
   const FileModes modes_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::map<std::string, Seen> seen_;
-  std::set<std::string> broken_;
+  mutable Mutex mutex_;
+  std::map<std::string, Seen> seen_ ATOLL_GUARDED_BY(mutex_);
+  std::set<std::string> broken_ ATOLL_GUARDED_BY(mutex_);
 };
 
 // "trigger_table=t" of a .TRN file; empty if there is none.

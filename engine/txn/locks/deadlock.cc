@@ -17,9 +17,10 @@ namespace atoll::txn {
 // Pushes the waiters that `request` waits for. The stack ends with the front of the queue, so that it is
 // expanded first: those behind stop at it, which makes the search linear in the length of the queue.
 void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
-  std::lock_guard<std::mutex> guard(mutex_of(*request));
+  MutexLock guard(mutex_of(*request));
   if (request->state != RequestState::kWaiting) return;
-  const auto push = [&](Request *target) {
+  // Held here: each_blocker() does not know of it.
+  const auto push = [&](Request *target) ATOLL_UNCHECKED_THREADS {
     if (target == nullptr || target->visited_epoch == epoch) return;
     target->visited_epoch = epoch;
     target->reached_from = request;
@@ -68,7 +69,7 @@ bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const Lock
 
 // Ends a wait with kDeadlock. Returns false if that wait has ended by itself.
 bool LockTable::Impl::fail_victim(Request *victim) {
-  std::lock_guard<std::mutex> guard(mutex_of(*victim));
+  MutexLock guard(mutex_of(*victim));
   if (victim->state != RequestState::kWaiting) return false;
   dequeue(victim);
   victim->state = RequestState::kDeadlock;

@@ -34,7 +34,7 @@ void list_lock(const Lock &lock, Clock::time_point now, std::vector<LockInfo> *o
 }
 
 void list_slot(const RangeSlot &slot, Clock::time_point now, std::vector<LockInfo> *out) {
-  std::lock_guard<std::mutex> guard(slot.mutex);
+  MutexLock guard(slot.mutex);
   for (const auto &hold : slot.holds) {
     const uint64_t id = hold->owner->transaction_id;
     hold->ranges.each([&](const std::string &lower, const std::string &upper) {
@@ -81,7 +81,7 @@ std::vector<LockInfo> LockTable::list() const {
   std::vector<LockInfo> out;
   const auto now = Clock::now();
   for (const Shard &shard : impl_->shards) {
-    std::lock_guard<std::mutex> guard(shard.mutex);
+    MutexLock guard(shard.mutex);
     for (const Lock *head : shard.buckets) {
       for (const Lock *lock = head; lock != nullptr; lock = lock->bucket_next) list_lock(*lock, now, &out);
     }
@@ -96,13 +96,14 @@ uint64_t LockTable::wait_us() const { return impl_->wait_us.load(std::memory_ord
 
 WaitingNow LockTable::waiting_now() const {
   const auto now = Clock::now();
-  std::lock_guard<std::mutex> guard(impl_->graph_mutex);
-  const auto &since = impl_->waiting_since;
-  return {since.size(), since.empty() || *since.begin() > now ? 0 : ms_between(*since.begin(), now)};
+  MutexLock guard(impl_->graph_mutex);
+  if (impl_->waiting_since.empty()) return {0, 0};
+  const Clock::time_point first = *impl_->waiting_since.begin();
+  return {impl_->waiting_since.size(), first > now ? 0 : ms_between(first, now)};
 }
 
 Deadlock LockTable::last_deadlock() const {
-  std::lock_guard<std::mutex> guard(impl_->graph_mutex);
+  MutexLock guard(impl_->graph_mutex);
   return impl_->last_deadlock;
 }
 

@@ -15,11 +15,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "base/mutex.h"
 #include "txn/locks/lock_table.h"
 
 namespace atoll::txn {
@@ -43,7 +43,7 @@ class Model {
 
   void granted(int key, uint64_t id, LockMode mode) {
     Key &k = keys_[static_cast<size_t>(key)];
-    std::lock_guard<std::mutex> guard(k.mutex);
+    MutexLock guard(k.mutex);
     ASSERT_TRUE(k.writer == 0 || k.writer == id) << "key " << key << " is held by writer " << k.writer;
     if (mode == LockMode::kExclusive) {
       k.readers.erase(id);
@@ -56,14 +56,14 @@ class Model {
 
   void released(int key, uint64_t id) {
     Key &k = keys_[static_cast<size_t>(key)];
-    std::lock_guard<std::mutex> guard(k.mutex);
+    MutexLock guard(k.mutex);
     if (k.writer == id) k.writer = 0;
     k.readers.erase(id);
   }
 
  private:
   struct Key {
-    std::mutex mutex;
+    Mutex mutex;
     uint64_t writer = 0;
     std::set<uint64_t> readers;
   };
@@ -123,7 +123,7 @@ class Stress {
 
  private:
   struct Slot {
-    std::mutex mutex;
+    Mutex mutex;
     LockOwner *owner = nullptr;
   };
 
@@ -136,12 +136,12 @@ class Stress {
       User user;
       LockOwner owner(next_id_.fetch_add(1), &user);
       {
-        std::lock_guard<std::mutex> guard(slot.mutex);
+        MutexLock guard(slot.mutex);
         slot.owner = &owner;
       }
       transaction(&owner, random);
       {
-        std::lock_guard<std::mutex> guard(slot.mutex);
+        MutexLock guard(slot.mutex);
         slot.owner = nullptr;
       }
       ++transactions_;
@@ -209,7 +209,7 @@ class Stress {
     while (!over()) {
       Slot &slot = slots_[random() % slots_.size()];
       {
-        std::lock_guard<std::mutex> guard(slot.mutex);
+        MutexLock guard(slot.mutex);
         if (slot.owner != nullptr) table_.kill(slot.owner);
       }
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));

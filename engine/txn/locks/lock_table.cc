@@ -303,7 +303,7 @@ Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, cons
   {
     Shard &shard = impl_->shard_of(request.hash);
     const RangeSlot &slot = impl_->slot_of(key);
-    std::lock_guard<std::mutex> guard(shard.mutex);
+    MutexLock guard(shard.mutex);
     const bool may_grant = slot.row_ranges.load() == 0 || holds_row(shard, request);
     granted = may_grant && impl_->grant_now(&shard, request);
   }
@@ -321,7 +321,7 @@ Status LockTable::lock_recovered(LockOwner *owner, const LockKey &key) {
   make_room(request.owner);
   {
     Shard &shard = impl_->shard_of(request.hash);
-    std::lock_guard<std::mutex> guard(shard.mutex);
+    MutexLock guard(shard.mutex);
     if (!impl_->grant_now(&shard, request)) return Status(Code::kLockTimeout, "the row is locked");
   }
   impl_->bound_row_locks(request.owner);
@@ -342,7 +342,7 @@ bool LockTable::Impl::grant_now(Shard *shard, const Request &request) {
 
 bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
   RangeSlot &slot = slot_of(request->key);
-  std::lock_guard<std::mutex> slot_guard(slot.mutex);
+  MutexLock slot_guard(slot.mutex);
   if (!row_ranges_allow(slot, *request)) {
     if (enqueue_it) {
       request->slot = &slot;
@@ -351,7 +351,7 @@ bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
     return false;
   }
   Shard &shard = shard_of(request->hash);
-  std::lock_guard<std::mutex> guard(shard.mutex);
+  MutexLock guard(shard.mutex);
   // A row range serves as a lock only where nobody has a row lock, or waits for one.
   if (own_row_range_serves(slot, *request) && find(shard, request->key, request->hash) == nullptr)
     return true;
@@ -389,11 +389,11 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
 void LockTable::Impl::pin_exchanged(const Request &request) {
   const RangeSlot &slot = slot_of(request.key);
   Shard &shard = shard_of(request.hash);
-  std::lock_guard<std::mutex> slot_guard(slot.mutex);
+  MutexLock slot_guard(slot.mutex);
   Request any = request;
   any.mode = LockMode::kShared;
   if (!own_row_range_serves(slot, any)) return;
-  std::lock_guard<std::mutex> guard(shard.mutex);
+  MutexLock guard(shard.mutex);
   Lock *lock = find(shard, request.key, request.hash);
   if (Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner)) own->taken = kTakenMax;
 }
@@ -401,7 +401,7 @@ void LockTable::Impl::pin_exchanged(const Request &request) {
 bool LockTable::holds(LockOwner *owner, const LockKey &key, LockMode mode) const {
   const uint32_t hash = hash_of(key);
   const Shard &shard = impl_->shard_of(hash);
-  std::lock_guard<std::mutex> guard(shard.mutex);
+  MutexLock guard(shard.mutex);
   Lock *lock = find(shard, key, hash);
   const Grant *grant = lock == nullptr ? nullptr : find_grant(lock, owner->state_.get());
   return grant != nullptr && (grant->mode == mode || grant->mode == LockMode::kExclusive);
@@ -411,7 +411,7 @@ void LockTable::unlock(LockOwner *owner, const LockKey &key) {
   LockOwner::State *state = owner->state_.get();
   const uint32_t hash = hash_of(key);
   Shard &shard = impl_->shard_of(hash);
-  std::lock_guard<std::mutex> guard(shard.mutex);
+  MutexLock guard(shard.mutex);
   Lock *lock = find(shard, key, hash);
   Grant *grant = lock == nullptr ? nullptr : find_grant(lock, state);
   if (grant == nullptr || grant->index < state->immune || grant->taken == kTakenMax) return;
@@ -435,7 +435,7 @@ void LockTable::unlock_all(LockOwner *owner) {
     if (grant == nullptr) continue;
     Lock *lock = grant->lock;
     Shard &shard = impl_->shard_of(lock->hash);
-    std::lock_guard<std::mutex> guard(shard.mutex);
+    MutexLock guard(shard.mutex);
     remove_grant(grant);
     grant_waiters(lock);
     remove_if_unused(&shard, lock);
@@ -451,13 +451,13 @@ void LockTable::unlock_all(LockOwner *owner) {
 
 void LockTable::kill(LockOwner *owner) {
   LockOwner::State *state = owner->state_.get();
-  std::lock_guard<std::mutex> guard(state->wake_mutex);
+  MutexLock guard(state->wake_mutex);
   state->killed = true;
   state->wake.notify_one();
 }
 
 void LockTable::clear_kill(LockOwner *owner) {
-  std::lock_guard<std::mutex> guard(owner->state_->wake_mutex);
+  MutexLock guard(owner->state_->wake_mutex);
   owner->state_->killed = false;
 }
 

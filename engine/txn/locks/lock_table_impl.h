@@ -20,14 +20,13 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "txn/locks/lock_table.h"
 
 namespace atoll::txn {
@@ -84,8 +83,10 @@ struct Lock {
   bool has_holder() const { return first.owner != nullptr || first.next != nullptr; }
 };
 
+// The mutexes of shards and slots are reached by the requests in them (Impl::mutex_of), which the analysis of
+// threads cannot follow: comments say what they guard.
 struct alignas(64) Shard {
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::vector<Lock *> buckets;  // a power of two, or empty
   size_t count = 0;
 };
@@ -107,7 +108,7 @@ struct alignas(64) RangeSlot {
   std::atomic<uint32_t> count{0};  // holds, and those about to be made
   // Holds with row ranges. Raised before the row locks that are exchanged go, under their shards' mutexes.
   std::atomic<uint32_t> row_ranges{0};
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
   Request *queue_head = nullptr;  // in no order that matters
 };
@@ -125,10 +126,10 @@ struct LockOwner::State {
 
   std::vector<RangeHold *> ranges;  // the owner's thread only
 
-  std::mutex wake_mutex;
-  std::condition_variable wake;
-  bool woken = false;   // guarded by wake_mutex: look at the request again
-  bool killed = false;  // guarded by wake_mutex
+  Mutex wake_mutex;
+  Condition wake;
+  bool woken ATOLL_GUARDED_BY(wake_mutex) = false;  // look at the request again
+  bool killed ATOLL_GUARDED_BY(wake_mutex) = false;
 
   std::atomic<uint32_t> pins{0};  // callbacks that may use `user`; see LockTable::set_before_wait
   Request *waiting = nullptr;     // guarded by the graph mutex
@@ -140,10 +141,10 @@ struct LockTable::Impl {
 
   mutable std::array<Shard, kShards> shards;
   mutable std::array<RangeSlot, kSlots> slots;
-  mutable std::mutex graph_mutex;
-  uint64_t epoch = 0;                              // guarded by graph_mutex
-  Deadlock last_deadlock;                          // guarded by graph_mutex
-  std::multiset<Clock::time_point> waiting_since;  // of all that wait; guarded by graph_mutex
+  mutable Mutex graph_mutex;
+  uint64_t epoch ATOLL_GUARDED_BY(graph_mutex) = 0;
+  Deadlock last_deadlock ATOLL_GUARDED_BY(graph_mutex);
+  std::multiset<Clock::time_point> waiting_since ATOLL_GUARDED_BY(graph_mutex);  // of all that wait
   BeforeWait before_wait;
   DescribeUser describe_user;
   VictimPreference victim_preference;
@@ -154,7 +155,7 @@ struct LockTable::Impl {
   Shard &shard_of(uint32_t hash) const { return shards[hash % kShards]; }
 
   RangeSlot &slot_of(const LockKey &key) const;
-  std::mutex &mutex_of(const Request &request) const {
+  Mutex &mutex_of(const Request &request) const {
     return request.slot != nullptr ? request.slot->mutex : shard_of(request.hash).mutex;
   }
 
@@ -179,14 +180,16 @@ struct LockTable::Impl {
   RequestState state_of(const Request &request);
   void report_blockers(const Request &request, std::vector<uint64_t> *reported);
 
-  // deadlock.cc. Requires: the graph mutex; `request` is queued. Breaks every cycle through `request`.
+  // deadlock.cc. `request` is queued. Breaks every cycle through `request`.
   // Returns true if `request` itself is the victim (it has been taken out of its queue).
-  bool break_cycles(Request *request);
-  Request *find_cycle(Request *start);
-  void expand(Request *request, std::vector<Request *> *stack);
-  bool is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const;
-  bool fail_victim(Request *victim);
-  Deadlock describe_cycle(Request *start, Request *last, const Request *victim) const;
+  bool break_cycles(Request *request) ATOLL_REQUIRES(graph_mutex);
+  Request *find_cycle(Request *start) ATOLL_REQUIRES(graph_mutex);
+  void expand(Request *request, std::vector<Request *> *stack) ATOLL_REQUIRES(graph_mutex);
+  bool is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const
+      ATOLL_REQUIRES(graph_mutex);
+  bool fail_victim(Request *victim) ATOLL_REQUIRES(graph_mutex);
+  Deadlock describe_cycle(Request *start, Request *last, const Request *victim) const
+      ATOLL_REQUIRES(graph_mutex);
   Deadlock::Member describe_member(const Request &request, const Request &blocker) const;
 };
 

@@ -10,6 +10,8 @@
 #include <future>
 #include <thread>
 
+#include "base/mutex.h"
+
 namespace atoll::txn {
 namespace {
 
@@ -272,10 +274,10 @@ TEST_F(LockTableTest, LaggingUnlocksStayBounded) {
 }
 
 TEST_F(LockTableTest, BeforeWaitNamesEachBlockerOnce) {
-  std::mutex mutex;
+  atoll::Mutex mutex;
   std::vector<std::pair<LockOwner *, void *>> calls;
   table.set_before_wait([&](LockOwner *waiter, void *holder) {
-    std::lock_guard<std::mutex> guard(mutex);
+    atoll::MutexLock guard(mutex);
     (void)table.list();  // would hang if an internal lock were held
     calls.emplace_back(waiter, holder);
   });
@@ -283,7 +285,7 @@ TEST_F(LockTableTest, BeforeWaitNamesEachBlockerOnce) {
   EXPECT_EQ(now(&b, "k", kS), Code::kOk);
   auto waiter = wait(&c, "k", kX);
   const auto count = [&] {
-    std::lock_guard<std::mutex> guard(mutex);
+    atoll::MutexLock guard(mutex);
     return calls.size();
   };
   while (count() < 2) std::this_thread::yield();
@@ -314,10 +316,10 @@ TEST_F(LockTableTest, HolderStaysUntilCallbacksAreOver) {
 }
 
 TEST_F(LockTableTest, BlockerThatAppearsDuringTheWaitIsReported) {
-  std::mutex mutex;
+  atoll::Mutex mutex;
   std::vector<void *> holders_of_c;
   table.set_before_wait([&](LockOwner *waiter, void *holder) {
-    std::lock_guard<std::mutex> guard(mutex);
+    atoll::MutexLock guard(mutex);
     if (waiter == &c) holders_of_c.push_back(holder);
   });
   LockOwner d{4, nullptr};
@@ -327,7 +329,7 @@ TEST_F(LockTableTest, BlockerThatAppearsDuringTheWaitIsReported) {
   auto reader = wait(&c, "k", kS);   // waits for b only
   auto upgrade = wait(&a, "k", kX);  // now in front of c
   const auto seen = [&] {
-    std::lock_guard<std::mutex> guard(mutex);
+    atoll::MutexLock guard(mutex);
     return holders_of_c;
   };
   while (seen().size() < 2) std::this_thread::yield();

@@ -16,7 +16,7 @@ constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps dea
 
 void wake(LockOwner::State *owner) {
   // Notified under the mutex: the owner may be gone right after it is released.
-  std::lock_guard<std::mutex> guard(owner->wake_mutex);
+  MutexLock guard(owner->wake_mutex);
   owner->woken = true;
   owner->wake.notify_one();
 }
@@ -28,9 +28,9 @@ void await_no_pins(LockOwner::State *owner) {
 // Enters the queue and breaks the cycles that this closes. Returns true if `request` has to wait now.
 bool LockTable::Impl::start_wait(Request *request, Status *status) {
   LockOwner::State *owner = request->owner;
-  std::lock_guard<std::mutex> graph(graph_mutex);
+  MutexLock graph(graph_mutex);
   {
-    std::lock_guard<std::mutex> guard(owner->wake_mutex);
+    MutexLock guard(owner->wake_mutex);
     owner->woken = false;
     if (owner->killed) {
       *status = Status(Code::kInterrupted, "the wait for a lock was interrupted");
@@ -38,7 +38,7 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
     }
   }
   if (request->is_insert) {
-    std::lock_guard<std::mutex> guard(mutex_of(*request));
+    MutexLock guard(mutex_of(*request));
     if (pass_or_enqueue(request)) return false;
   } else if (grant_after_look(request, true)) {
     return false;
@@ -56,11 +56,11 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
 
 // Leaves the queue if still in it. Returns how the wait ended; kWaiting: not granted.
 RequestState LockTable::Impl::end_wait(Request *request) {
-  std::lock_guard<std::mutex> graph(graph_mutex);
+  MutexLock graph(graph_mutex);
   request->owner->waiting = nullptr;
   waiting_since.erase(waiting_since.find(request->since));
   // Also waits for whoever is waking us to be done with our State.
-  std::lock_guard<std::mutex> guard(mutex_of(*request));
+  MutexLock guard(mutex_of(*request));
   if (request->state == RequestState::kWaiting) {
     dequeue(request);
     if (Lock *lock = request->lock; lock != nullptr) {
@@ -72,7 +72,7 @@ RequestState LockTable::Impl::end_wait(Request *request) {
 }
 
 RequestState LockTable::Impl::state_of(const Request &request) {
-  std::lock_guard<std::mutex> guard(mutex_of(request));
+  MutexLock guard(mutex_of(request));
   return request.state;
 }
 
@@ -80,7 +80,7 @@ void LockTable::Impl::report_blockers(const Request &request, std::vector<uint64
   if (!before_wait) return;
   std::vector<LockOwner::State *> pinned;
   {
-    std::lock_guard<std::mutex> guard(mutex_of(request));
+    MutexLock guard(mutex_of(request));
     if (request.state != RequestState::kWaiting) return;
     each_blocker(request, [&](LockOwner::State *blocker) {
       const uint64_t id = blocker->transaction_id;
@@ -109,8 +109,9 @@ Status LockTable::Impl::wait_for(Request *waiting, uint64_t timeout_ms) {
   bool timed_out = false;
   do {
     report_blockers(request, &reported);
-    std::unique_lock<std::mutex> guard(owner->wake_mutex);
-    timed_out = !owner->wake.wait_until(guard, deadline, [&] { return owner->woken || owner->killed; });
+    MutexLock guard(owner->wake_mutex);
+    timed_out = !owner->wake.wait_until(
+        guard, deadline, [&]() ATOLL_REQUIRES(owner->wake_mutex) { return owner->woken || owner->killed; });
     killed = owner->killed;
     owner->woken = false;
   } while (!timed_out && !killed && state_of(request) == RequestState::kWaiting);

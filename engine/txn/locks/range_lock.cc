@@ -79,7 +79,7 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   LockOwner::State *state = owner->state_.get();
   const LockKey key{family_id, *lower};
   RangeSlot &slot = impl_->slot_of(key);
-  std::lock_guard<std::mutex> guard(slot.mutex);
+  MutexLock guard(slot.mutex);
   RangeHold *hold = find_hold(slot, state, key);
   // Raised first: an insert that `narrow` does not see yet sees this, and comes to the mutex.
   if (hold == nullptr) slot.count.fetch_add(1);
@@ -112,7 +112,7 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
     request.is_insert = true;
     request.mode = LockMode::kExclusive;
     {
-      std::lock_guard<std::mutex> guard(slot.mutex);
+      MutexLock guard(slot.mutex);
       if (!has_blocker(request)) return write();
     }
     // Others may lock ranges between the end of a wait and the next look: the time runs over all waits.
@@ -127,7 +127,7 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
 void LockTable::Impl::release_ranges(LockOwner::State *owner) {
   for (RangeHold *hold : owner->ranges) {
     RangeSlot &slot = *hold->slot;
-    std::lock_guard<std::mutex> guard(slot.mutex);
+    MutexLock guard(slot.mutex);
     const auto is_it = [hold](const std::unique_ptr<RangeHold> &other) { return other.get() == hold; };
     const auto place = std::find_if(slot.holds.begin(), slot.holds.end(), is_it);
     if (hold->has_row_ranges()) slot.row_ranges.fetch_sub(1);

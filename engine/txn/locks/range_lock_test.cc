@@ -6,10 +6,10 @@
 
 #include <chrono>
 #include <future>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "txn/locks/lock_table.h"
 
 namespace atoll::txn {
@@ -154,15 +154,15 @@ TEST_F(RangeLockTest, TimeoutAndKillLeaveTheQueue) {
 }
 
 TEST_F(RangeLockTest, EveryHolderIsToldBeforeTheWait) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<void *> told;
   table.set_before_wait([&](LockOwner *waiter, void *holder) {
     EXPECT_EQ(waiter, &c);
-    std::lock_guard<std::mutex> guard(mutex);
+    MutexLock guard(mutex);
     told.push_back(holder);
   });
   const auto count = [&] {
-    std::lock_guard<std::mutex> guard(mutex);
+    MutexLock guard(mutex);
     return told.size();
   };
   range(&a, "c", "f");

@@ -74,7 +74,7 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
   const LockKey first{sorted[from]->lock->family_id, sorted[from]->lock->key()};
   const std::string index(first.key.substr(0, kIndexStartBytes));
   RangeSlot &slot = slot_of(first);
-  std::lock_guard<std::mutex> slot_guard(slot.mutex);
+  MutexLock slot_guard(slot.mutex);
   RangeHold *hold = find_hold(slot, owner, first);
   if (hold == nullptr) {
     slot.count.fetch_add(1);
@@ -91,7 +91,7 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     set_range_end(lock->key(), &end);
     hold->rows[static_cast<size_t>(grant->mode)].add(lock->key(), end, ranges_max);
     Shard &shard = shard_of(lock->hash);
-    std::lock_guard<std::mutex> guard(shard.mutex);
+    MutexLock guard(shard.mutex);
     if (lock->queue_head != nullptr) continue;
     owner->held[grant->index] = nullptr;
     owner->held_count.fetch_sub(1, std::memory_order_relaxed);

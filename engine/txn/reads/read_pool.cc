@@ -10,18 +10,19 @@
 namespace atoll::txn {
 
 struct ReadPool::Job {
-  std::mutex mutex;
-  std::condition_variable all_done;
-  const std::function<void(size_t)> *piece = nullptr;  // valid while pieces are left
-  size_t next = 0;
-  size_t done = 0;
+  Mutex mutex;
+  Condition all_done;
+  const std::function<void(size_t)> *piece =
+      nullptr;  // set before others see the job, valid while pieces are left
+  size_t next ATOLL_GUARDED_BY(mutex) = 0;
+  size_t done ATOLL_GUARDED_BY(mutex) = 0;
   size_t count = 0;
-  Work helped;  // what its pieces have cost
+  Work helped ATOLL_GUARDED_BY(mutex);  // what its pieces have cost
 };
 
 ReadPool::~ReadPool() {
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     stopping_ = true;
     wake_.notify_all();
   }
@@ -31,7 +32,7 @@ ReadPool::~ReadPool() {
 void ReadPool::help(Job *job) {
   Work counted;
   const WorkScope scope(&counted);
-  std::unique_lock<std::mutex> guard(job->mutex);
+  MutexLock guard(job->mutex);
   while (job->next < job->count) {
     const size_t mine = job->next++;
     guard.unlock();
@@ -47,8 +48,8 @@ void ReadPool::work() {
   for (;;) {
     std::shared_ptr<Job> job;
     {
-      std::unique_lock<std::mutex> guard(mutex_);
-      wake_.wait(guard, [this] { return stopping_ || !queue_.empty(); });
+      MutexLock guard(mutex_);
+      wake_.wait(guard, [this]() ATOLL_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
       if (queue_.empty()) return;
       job = std::move(queue_.front());
       queue_.pop_front();
@@ -62,14 +63,14 @@ void ReadPool::run(size_t count, const std::function<void(size_t)> &piece) {
   job->piece = &piece;
   job->count = count;
   {
-    std::lock_guard<std::mutex> guard(mutex_);
+    MutexLock guard(mutex_);
     const size_t helpers = start_threads(&threads_, kThreads, [this](size_t) { work(); });
     for (size_t i = 1; i < std::min(count, helpers + 1); ++i) queue_.push_back(job);
     wake_.notify_all();
   }
   help(job.get());
-  std::unique_lock<std::mutex> guard(job->mutex);
-  job->all_done.wait(guard, [&] { return job->done == job->count; });
+  MutexLock guard(job->mutex);
+  job->all_done.wait(guard, [&]() ATOLL_REQUIRES(job->mutex) { return job->done == job->count; });
   if (current_work() != nullptr) current_work()->add_all(job->helped);
 }
 

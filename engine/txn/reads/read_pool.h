@@ -5,15 +5,14 @@
 // get is asked for again by the next.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/namespace.h"
 
 namespace atoll::txn {
@@ -36,11 +35,11 @@ class ReadPool {
   static void help(Job *job);
   void work();
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<Job>> queue_;  // one entry per helper wanted
-  std::vector<std::thread> threads_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  Condition wake_;
+  std::deque<std::shared_ptr<Job>> queue_ ATOLL_GUARDED_BY(mutex_);  // one entry per helper wanted
+  std::vector<std::thread> threads_ ATOLL_GUARDED_BY(mutex_);
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace atoll::txn

@@ -44,7 +44,7 @@ OnlineBuild::~OnlineBuild() {
 }
 
 Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
-  const std::shared_lock gate(*database_->commit_gate());
+  const SharedLock gate(*database_->commit_gate());
   return lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), batch));
 }
 

@@ -1,0 +1,134 @@
+// Mutexes whose use Clang's analysis of threads checks in `make check` (-Wthread-safety): that of the C++
+// library says nothing to it. They cost what those of the library cost.
+//
+//     Mutex mutex_;
+//     int count_ ATOLL_GUARDED_BY(mutex_) = 0;           read and written only with the mutex held
+//     void count() ATOLL_REQUIRES(mutex_);               called only with the mutex held
+//
+// The analysis looks at one function at a time: what a lambda needs is written behind its parameters, and
+// what a constructor or a destructor does is not looked at. Source: the Clang manual, Thread Safety Analysis.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <shared_mutex>
+
+#include "base/namespace.h"
+
+#ifdef __clang__
+#define ATOLL_THREAD_RULE(rule) __attribute__((rule))
+#else
+#define ATOLL_THREAD_RULE(rule)
+#endif
+
+#define ATOLL_GUARDED_BY(mutex) ATOLL_THREAD_RULE(guarded_by(mutex))
+#define ATOLL_REQUIRES(...) ATOLL_THREAD_RULE(requires_capability(__VA_ARGS__))
+#define ATOLL_REQUIRES_SHARED(...) ATOLL_THREAD_RULE(requires_shared_capability(__VA_ARGS__))
+// The function takes the mutex itself.
+#define ATOLL_EXCLUDES(...) ATOLL_THREAD_RULE(locks_excluded(__VA_ARGS__))
+// Where the analysis cannot follow; a comment says why it is right.
+#define ATOLL_UNCHECKED_THREADS ATOLL_THREAD_RULE(no_thread_safety_analysis)
+
+namespace atoll {
+
+class ATOLL_THREAD_RULE(capability("mutex")) Mutex {
+ public:
+  void lock() ATOLL_THREAD_RULE(acquire_capability()) { mutex_.lock(); }
+  void unlock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock(); }
+  bool try_lock() ATOLL_THREAD_RULE(try_acquire_capability(true)) { return mutex_.try_lock(); }
+
+ private:
+  friend class MutexLock;
+  std::mutex mutex_;
+};
+
+// Holds a mutex until its end of life; may be released and taken again before.
+class ATOLL_THREAD_RULE(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex &mutex) ATOLL_THREAD_RULE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
+  ~MutexLock() ATOLL_THREAD_RULE(release_capability()) = default;
+  void lock() ATOLL_THREAD_RULE(acquire_capability()) { lock_.lock(); }
+  void unlock() ATOLL_THREAD_RULE(release_capability()) { lock_.unlock(); }
+  bool is_held() const { return lock_.owns_lock(); }
+
+ private:
+  friend class Condition;
+  std::unique_lock<std::mutex> lock_;
+};
+
+// Many readers or one writer.
+class ATOLL_THREAD_RULE(capability("shared mutex")) SharedMutex {
+ public:
+  void lock() ATOLL_THREAD_RULE(acquire_capability()) { mutex_.lock(); }
+  void unlock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock(); }
+  void lock_shared() ATOLL_THREAD_RULE(acquire_shared_capability()) { mutex_.lock_shared(); }
+  void unlock_shared() ATOLL_THREAD_RULE(release_shared_capability()) { mutex_.unlock_shared(); }
+
+ private:
+  std::shared_mutex mutex_;
+};
+
+class ATOLL_THREAD_RULE(scoped_lockable) SharedLock {
+ public:
+  explicit SharedLock(SharedMutex &mutex) ATOLL_THREAD_RULE(acquire_shared_capability(mutex))
+      : mutex_(mutex) {
+    mutex_.lock_shared();
+  }
+  ~SharedLock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock_shared(); }
+  SharedLock(const SharedLock &) = delete;
+  SharedLock &operator=(const SharedLock &) = delete;
+
+ private:
+  SharedMutex &mutex_;
+};
+
+class ATOLL_THREAD_RULE(scoped_lockable) ExclusiveLock {
+ public:
+  explicit ExclusiveLock(SharedMutex &mutex) ATOLL_THREAD_RULE(acquire_capability(mutex)) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~ExclusiveLock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock(); }
+  ExclusiveLock(const ExclusiveLock &) = delete;
+  ExclusiveLock &operator=(const ExclusiveLock &) = delete;
+
+ private:
+  SharedMutex &mutex_;
+};
+
+// A condition variable. Each wait gives the lock's mutex back and holds it again when it returns; a predicate
+// is called with the mutex held.
+class Condition {
+ public:
+  void notify_one() noexcept { condition_.notify_one(); }
+  void notify_all() noexcept { condition_.notify_all(); }
+
+  void wait(MutexLock &lock) { condition_.wait(lock.lock_); }
+  template <typename Predicate>
+  void wait(MutexLock &lock, Predicate is_met) {
+    condition_.wait(lock.lock_, is_met);
+  }
+  // False: the time is over, and the condition is not met.
+  template <typename Duration, typename Predicate>
+  bool wait_for(MutexLock &lock, Duration time, Predicate is_met) {
+    return condition_.wait_for(lock.lock_, time, is_met);
+  }
+  template <typename TimePoint, typename Predicate>
+  bool wait_until(MutexLock &lock, TimePoint end, Predicate is_met) {
+    return condition_.wait_until(lock.lock_, end, is_met);
+  }
+  // False: the time is over.
+  template <typename Duration>
+  bool wait_for(MutexLock &lock, Duration time) {
+    return condition_.wait_for(lock.lock_, time) == std::cv_status::no_timeout;
+  }
+  template <typename TimePoint>
+  bool wait_until(MutexLock &lock, TimePoint end) {
+    return condition_.wait_until(lock.lock_, end) == std::cv_status::no_timeout;
+  }
+
+ private:
+  std::condition_variable condition_;
+};
+
+}  // namespace atoll
