@@ -81,4 +81,16 @@ uint64_t memory_limit_bytes() {
   return limit;
 }
 
+uint64_t cache_within_limit(const MemoryUse &use) {
+  const uint64_t high = use.limit / 10 * 9;
+  const uint64_t low = use.limit / 10 * 8;
+  const uint64_t max = std::min(use.cache_max, use.cache_wanted);
+  if (use.resident > high) {
+    const uint64_t excess = use.resident - low;
+    return std::min(max, use.cache_used > excess ? use.cache_used - excess : 0);
+  }
+  if (use.resident >= low) return max;
+  return std::min(use.cache_wanted, max + (low - use.resident) / 4);
+}
+
 }  // namespace atoll

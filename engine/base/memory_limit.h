@@ -18,4 +18,18 @@ uint64_t memory_limit_bytes();
 // as well.
 uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::filesystem::path &root);
 
+// What a process holds of its memory, in bytes.
+struct MemoryUse {
+  uint64_t limit = 0;
+  uint64_t resident = 0;  // of the process, the cache included
+  uint64_t cache_used = 0;
+  uint64_t cache_max = 0;     // what the cache may take now
+  uint64_t cache_wanted = 0;  // what its setting says
+};
+
+// What the cache may take from now on, in bytes: what its setting says, or less where more than nine tenths
+// of the limit are resident: as much as brings that down to eight tenths. Below these the cache grows again,
+// by a quarter of what is free. 0: all of the cache would have to go.
+uint64_t cache_within_limit(const MemoryUse &use);
+
 }  // namespace atoll

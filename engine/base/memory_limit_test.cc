@@ -62,5 +62,26 @@ TEST_F(MemoryLimitTest, no_limit_is_0_and_the_machine_has_memory) {
   EXPECT_GE(memory_limit_bytes(), 1u << 24);
 }
 
+TEST(CacheWithinLimit, a_cache_gives_way_before_the_limit_and_grows_again_behind_it) {
+  MemoryUse use{.limit = 1000, .resident = 700, .cache_used = 400, .cache_max = 500, .cache_wanted = 500};
+  EXPECT_EQ(cache_within_limit(use), 500u);
+  use.resident = 900;
+  EXPECT_EQ(cache_within_limit(use), 500u) << "up to nine tenths it stays";
+  use.resident = 950;
+  EXPECT_EQ(cache_within_limit(use), 250u) << "down to eight tenths, of what it has, not of what it may have";
+  use.cache_max = 250;
+  EXPECT_EQ(cache_within_limit(use), 250u) << "not again, while what it gave up is still resident";
+  use.cache_used = 100;
+  EXPECT_EQ(cache_within_limit(use), 0u);
+  use.resident = 850;
+  EXPECT_EQ(cache_within_limit(use), 250u) << "between the two it stays";
+  use.resident = 600;
+  EXPECT_EQ(cache_within_limit(use), 300u);
+  use.cache_max = 490;
+  EXPECT_EQ(cache_within_limit(use), 500u) << "never more than wanted";
+  use.cache_wanted = 100;
+  EXPECT_EQ(cache_within_limit(use), 100u);
+}
+
 }  // namespace
 }  // namespace atoll

@@ -241,6 +241,12 @@ void sync_appended(const engine::Engine *running) {
   if (status.ok()) state.synced_position = position;
 }
 
+void tend_memory(uint64_t) {
+  return_free_memory();
+  if (engine::Engine *running = engine::running())
+    bound_block_cache(running->database(), running->settings().block_cache_bytes);
+}
+
 void tick(uint64_t second) {
   engine::Engine *running = engine::running();
   if (running == nullptr) {
@@ -282,8 +288,7 @@ Status start_instance(handlerton *hton) {
   }
   state.stopping = false;
   state.background = std::make_unique<Background>(&tick);
-  state.heap = std::make_unique<Background>([](uint64_t) { return_free_memory(); },
-                                            std::chrono::milliseconds(kHeapLookMs));
+  state.heap = std::make_unique<Background>(&tend_memory, std::chrono::milliseconds(kHeapLookMs));
   state.mover = std::make_unique<TableMover>();
   state.keeper = std::make_unique<SnapshotKeeper>();
   state.names = std::make_unique<NameHint>();

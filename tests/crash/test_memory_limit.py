@@ -1,7 +1,8 @@
 """Goal:   a server in a container takes its limit into account: a load that makes a table outgrow the shared family,
-        and has it moved and sorted meanwhile, does not end with the kernel killing the server.
+        and has it moved and sorted meanwhile, does not end with the kernel killing the server; neither does a
+        block cache that is set too large for the container.
 Method: a memory cgroup of 352 MiB, where the page cache counts; four clients insert 240 MB of rows that hardly
-        compress.
+        compress, then all of them are read.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def _insert(server, client: int, failures: list) -> None:
         failures.append(failure)
 
 
-def test_a_load_stays_within_the_memory_of_a_small_container(lab, group):
-    server = lab.server(atoll_block_cache_size="64M", atoll_shared_table_max="32M", performance_schema=0)
+@pytest.mark.parametrize("cache", ["64M", "320M"])
+def test_a_load_stays_within_the_memory_of_a_small_container(lab, group, cache):
+    server = lab.server(atoll_block_cache_size=cache, atoll_shared_table_max="32M", performance_schema=0)
     server.run_by = group.run_by()
     server.start()
     assert int(server.value("SELECT @@atoll_transaction_memory")) == 64 * MIB, (
@@ -66,3 +68,9 @@ def test_a_load_stays_within_the_memory_of_a_small_container(lab, group):
     wait_until(lambda: server.counter("Atoll_tables_moved") > 0, 60, "the table has moved")
     rows = CLIENTS * STATEMENTS * ROWS_OF_STATEMENT
     assert server.run("SELECT COUNT(*), SUM(b >= 0) FROM t", database="shop")[0] == (rows, rows)
+    # By the index, so that all blocks of the rows go through the cache, more than once.
+    for part in range(4):
+        query = f"SELECT SUM(LENGTH(c)) FROM t FORCE INDEX (b) WHERE b % 4 = {part}"
+        assert server.run(query, database="shop")[0][0] > 0
+    if cache == "320M":
+        assert "the block cache is held below" in server.log()

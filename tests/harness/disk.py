@@ -37,7 +37,7 @@ def _forget_file(path: Path) -> None:
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Returns the files below; a running server may remove files and folders meanwhile (to MinIO an object is a folder)."""
+    """Returns the files below; a running server may remove files and folders meanwhile (MinIO's objects)."""
     paths = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
     return [path for path in paths if path.is_file() and not path.is_symlink()]
 

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <string>
 #include <thread>
 
+#include "base/log.h"
 #include "base/memory_limit.h"
 
 namespace atoll::plugin {
@@ -84,6 +86,24 @@ void return_free_memory() {
   // What others freed or took meanwhile may be resident and in no buffer at the next look: it must count as
   // growth.
   settled_unused_bytes = settled_bytes - std::max(used, used_bytes());
+}
+
+void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes) {
+  static bool is_said = false;
+  MemoryUse use;
+  use.limit = memory_limit_bytes();
+  use.resident = static_cast<uint64_t>(resident_bytes());
+  use.cache_used = database->block_cache_bytes_used();
+  use.cache_max = database->block_cache_bytes();
+  use.cache_wanted = wanted_bytes;
+  const uint64_t bytes = cache_within_limit(use);
+  if (bytes != use.cache_max) database->set_block_cache_bytes(bytes);
+  if (bytes < use.cache_max && !is_said)
+    log_warning(
+        "the server has " + std::to_string(use.resident >> 20) + " of " + std::to_string(use.limit >> 20) +
+        " MiB of memory: the block cache is held below atoll_block_cache_size while that lasts. A lower "
+        "setting, or more memory, avoids this");
+  is_said = bytes < wanted_bytes;
 }
 
 void bound_heap() {

@@ -1,7 +1,7 @@
 // The C library's heap, which the server and this engine share.
 #pragma once
 
-#include "base/namespace.h"
+#include "lsm/database.h"
 
 namespace atoll::plugin {
 
@@ -27,5 +27,12 @@ void bound_heap();
 // be read. Call every kHeapLookMs. Threads: one.
 void return_free_memory();
 inline constexpr int kHeapLookMs = 250;
+
+// Lowers the limit of the block cache while the process is near memory_limit_bytes() (cache_within_limit()),
+// and raises it again up to `wanted_bytes`: a cache that was set too large for its container costs reads
+// then, not the server. Buffers of loads and compactions, and what the heap cannot give back, come on top of
+// the cache: LinkBench's load with a cache of 256 MiB was ended by the kernel at 512 MiB. Logs when it
+// begins. Call every kHeapLookMs. Threads: one.
+void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes);
 
 }  // namespace atoll::plugin
