@@ -296,6 +296,22 @@ def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
                 yield Finding("ARCHITECTURE.md", number, "invariant", message)
 
 
+def rule_names(sources: list[Source]) -> Iterator[Finding]:
+    """A name like LOCK-1 means one rule: one file says what it is, and others may refer to it with "See"."""
+    pattern = re.compile(r"\s*//[/!]?\s+([A-Z]+-G?\d+)(?::| {2,})\s*(?!See )\S")
+    first: dict[str, Source] = {}
+    for source in sources:
+        if source.is_test or "/testing/" in source.path or source.path.startswith("crates/protocol-model/"):
+            continue  # these repeat the rules that they check
+        for number, line in enumerate(source.lines, 1):
+            if not (match := pattern.match(line)):
+                continue
+            owner = first.setdefault(match.group(1), source)
+            if owner is not source:
+                message = f"{match.group(1)} is a rule of {owner.path} already; a name means one rule"
+                yield Finding(source.path, number, "rule-name", message)
+
+
 def layers(root: Path) -> Iterator[Finding]:
     """ARCHITECTURE.md and engine/CMakeLists.txt say of each folder what MAY_USE, SERVER_FOLDERS and ROCKSDB_FOLDERS
     say. The document leaves out base, which all use, and CMake the folder handler, which is no library."""
@@ -414,6 +430,7 @@ def check(root: Path) -> list[Finding]:
     sources = sources_of(root)
     findings = [finding for source in sources for rule in RULES for finding in rule(source, ratchet)]
     findings += invariant_tests(root, sources)
+    findings += rule_names(sources)
     findings += layers(root)
     findings += guarded_borders(sources)
     findings += folder_sizes(sources)

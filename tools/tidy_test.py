@@ -165,3 +165,14 @@ def test_braces_in_strings_and_lifetimes_do_not_confuse() -> None:
     code = 'fn f<\'a>(x: &\'a str) -> char {\n    let s = "}"; let r = r#"}"}"#;\n    \'}\'\n}\nfn g() {}\n'
     found = functions(blank_comments_and_strings(code, ".rs"), ".rs")
     assert [(f.name, f.first_line, f.last_line) for f in found] == [("f", 1, 4), ("g", 5, 5)]
+
+
+def test_a_name_means_one_rule(tmp_path: Path) -> None:
+    write(
+        tmp_path, "engine/lsm/a.h", "// A.\n//   LOAD-1  nothing is visible before the end.\n#pragma once\n"
+    )
+    write(tmp_path, "engine/lsm/b.h", "// B.\n//   LOAD-1  See a.h.\n#pragma once\n")
+    write(tmp_path, "crates/objstore/src/c.rs", "//! C.\n//!\n//! LOAD-1: a load leaves no files.\n")
+    write(tmp_path, "crates/objstore/src/c_test.rs", "//! C.\n\n// LOAD-1: nothing was visible.\n")
+    found = [(finding.path, finding.rule) for finding in check(tmp_path)]
+    assert found == [("engine/lsm/a.h", "rule-name")]

@@ -41,7 +41,8 @@ enum Rest : uint8_t { kRestLess = 1, kRestEnds = 2, kRestGreater = 3 };
 
 // Weight bytes in one group: the multiple of the space's weight length that is nearest to `wanted`.
 size_t padded_group(size_t space_length, size_t wanted = 8);
-// The levels of a text after the first are usually those of spaces and then take one group: a small one.
+// Weight bytes in one group of a level behind the first. These levels usually have the weights of spaces
+// only, which take one group: so it is small.
 inline constexpr size_t kLaterLevelGroup = 4;
 
 // The length of `weights` without trailing space weights.

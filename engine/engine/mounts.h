@@ -60,7 +60,7 @@ class Mounts {
   void add(const std::string &schema, std::shared_ptr<const Mount> mount);
   // nullptr: none. Costs an atomic load while nothing is mounted.
   std::shared_ptr<const Mount> find(std::string_view schema) const;
-  // False: there was none. Whoever still has a table open reads on.
+  // False: there was none. Tables that are open can still be read.
   bool remove(std::string_view schema);
 
  private:

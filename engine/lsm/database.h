@@ -37,7 +37,7 @@ class Family {
   virtual ~Family() = default;
   virtual uint32_t id() const = 0;
   virtual Side side() const = 0;
-  // The database that it is of, below transactions.
+  // The RocksDB database that has the family, below its transaction layer.
   virtual rocksdb::DB *base() const = 0;
   virtual rocksdb::ColumnFamilyHandle *handle() const = 0;
 };
@@ -55,25 +55,26 @@ struct DatabaseOptions {
   std::function<void(int level, const std::string &)> log;
 };
 
-// How the keys of a stream will be looked up, which decides whether their files get filters.
+// How the keys of a stream will be read. Decides whether the stream's files get filters.
 enum class StreamKind {
-  kSought,  // also keys that are not there
-  kKnown,   // by ranges, or by keys that an index entry gave
+  kSought,  // readers also look for keys that do not exist: filters
+  kKnown,   // readers use ranges, or keys that an index entry has given them: no filters
 };
 constexpr size_t kStreamKinds = 2;
 
-// Sorted bulk ingestion into one family: the way of ALTER and index builds. Each byte is written once
-// locally, uploaded as soon as its file is complete, and becomes visible in one step: to older snapshots too,
-// whose readers the caller keeps away (IndexDef::readable_from). Litter is removed by the destructor. One
-// thread at a time adds as one adder of one stream; streams and adders are independent of each other.
+// Loads sorted rows into one family, for ALTER and index builds. Each byte is written once to the local disk,
+// and each file is uploaded as soon as it is complete. All rows become visible in one step, to older
+// snapshots too: the caller keeps their readers away (IndexDef::readable_from). The destructor removes files
+// that were not ingested. Threads: one at a time for each adder of a stream; streams and adders are
+// independent of each other.
 class BulkLoad {
  public:
   virtual ~BulkLoad() = default;
-  // `presorted`: keys come in strictly ascending order. Otherwise they are sorted in memory, within the
-  // load's budget, spilling sorted runs to local disk.
-  // `unique_length`: bytes of a key that must be unique in this stream, 0 = exempt (may be null).
-  // `adders`: how many threads add to it; a presorted stream has one. Several sort what they add themselves,
-  // one has a thread that does.
+  // `presorted`: keys come in strictly ascending order. Otherwise the load sorts them in memory, within its
+  // budget, and writes sorted runs to the local disk beyond it.
+  // `unique_length`: how many bytes of a key must be unique in this stream; 0: none. May be null.
+  // `adders`: the number of threads that add. A presorted stream has one. A single adder gets a thread that
+  // sorts; several adders sort what they have added themselves.
   using UniqueLength = std::function<size_t(std::string_view key)>;
   virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) = 0;
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind = StreamKind::kSought) {
@@ -84,9 +85,9 @@ class BulkLoad {
   Status add(size_t stream, std::string_view key, std::string_view value) {
     return add(stream, key, value, 0);
   }
-  // Sorts, writes, uploads and ingests what all streams hold. With a bucket, returns after the files are
-  // uploaded and noted as DDL. Errors: as add(). `progress` (may be null) gets 0..1, returns false to abort
-  // (kInterrupted).
+  // Sorts, writes, uploads and ingests the rows of all streams. With a bucket, returns after the files are
+  // uploaded and noted as DDL. `progress` (may be null) gets the part that is done, 0 to 1, and returns false
+  // to abort. Errors: as add(); kInterrupted: aborted.
   virtual Status finish(const std::function<bool(double)> &progress) = 0;
   // After kDuplicate: the stream and the second of the two keys that clash.
   virtual size_t duplicate_stream() const = 0;
@@ -139,13 +140,14 @@ class Database {
   virtual Family *shared_family() = 0;   // small tables, under a prefix each
   virtual Family *temp_family() = 0;     // TEMPORARY tables, under a prefix each
 
-  // A family of its own for a table; default compression comes from a pool. The family exists durably
+  // Makes a family for one table. With the default compression it is taken from a pool. The family is durable
   // when this returns. Errors: kUnavailable, kFenced, kNoSpace.
   virtual Status create_family(const Compression &compression, Family **out) = 0;
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
-  // Drops in the background; ids in use elsewhere must be gone from the catalog first.
+  // Drops it in the background. Requires: no table in the catalog uses it any more.
   virtual void drop_family(uint32_t id) = 0;
-  // Families the catalog does not know (crash between family and catalog row): drop them.
+  // Drops the families that the catalog does not know: those of a crash between making a family and its
+  // table.
   virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
 
   // The sequence number of the oldest snapshot of main that is held; UINT64_MAX: none is.
@@ -159,17 +161,18 @@ class Database {
   std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) {
     return bulk_load(family, compression, sort_budget(UINT64_MAX));
   }
-  // A new one, for the loads of one statement: at most `bytes_max`, and DatabaseOptions::bulk_sort_bytes.
+  // A new budget for the loads of one statement: the lesser of `bytes_max` and
+  // DatabaseOptions::bulk_sort_bytes.
   virtual std::shared_ptr<SortBudget> sort_budget(uint64_t bytes_max) = 0;
 
-  // Transactions larger than memory (run_file.h): how their files are made, and where their directories
-  // stand. What is in there outlives a restart; the owner removes it.
+  // For transactions larger than memory (run_file.h): the options of their files, and the directory that has
+  // a directory for each. These outlive a restart; the transaction removes its own.
   virtual rocksdb::Options run_file_options() = 0;
   virtual std::string spill_directory() = 0;
-  // Commits an ingestion into main so that what the bucket holds stays a prefix of the history: it takes
-  // commit_gate() exclusively. Errors: as Ingestion::commit().
+  // Commits an ingestion into main. Holds commit_gate() exclusively, so that the bucket's state stays a
+  // prefix of the history. Errors: as Ingestion::commit().
   virtual Status commit_ingestion(Ingestion *ingestion) = 0;
-  // Whoever writes to main, except by a Family's or BulkLoad's functions, holds it shared meanwhile.
+  // A writer to main holds this shared while it writes. Functions of Family and BulkLoad do so themselves.
   virtual SharedMutex *commit_gate() = 0;
 
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
@@ -177,26 +180,25 @@ class Database {
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
   // What the whole family takes in files and in memory. Exact; costs nothing.
   virtual uint64_t total_bytes(Family *family) = 0;
-  // Whether [begin, end) takes more than `bytes_max`, in files and in memory. When sizes say so, as much is
-  // read to check them: for a memtable RocksDB counts entries at the average size of all.
+  // Whether [begin, end) takes more than `bytes_max`, in files and in memory. When sizes() says so, up to
+  // `bytes_max` are read to make sure: in a memtable RocksDB counts each entry at the average size of all.
   virtual bool takes_more_than(Family *family, std::string_view begin, std::string_view end,
                                uint64_t bytes_max) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.
   virtual std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                          size_t pieces) = 0;
 
-  // All that was written before the call is on local disk after it; calls at the same time share a sync.
-  // After one that failed nothing is written any more until the database is opened again.
+  // Syncs the WAL: all that was written before the call is on the local disk after it. Calls at the same time
+  // share a sync. After a sync that failed, every write fails until the database is opened again.
   virtual Status sync_wal() = 0;
   virtual Status flush(Family *family) = 0;  // nullptr: all
-  // Writes all that lies in [begin, end) anew. Blocks: as long as that takes, and while table files wait for
-  // their upload. Errors: kInterrupted when the statement was killed; what waits for the bucket then ends
-  // behind it.
+  // Compacts all files with keys in [begin, end). Blocks: until that is done and the new files are uploaded.
+  // Errors: kInterrupted: the statement was killed; the compaction then ends in the background.
   virtual Status compact(Family *family, std::string_view begin, std::string_view end) = 0;
   // Reads all table files with keys in [begin, end), past the block cache, and compares every block with its
-  // checksum. Where from: as any read, the local file, else cached parts, else the bucket. `is_cancelled` is
-  // asked before each read, of 2 MiB at most. It stays true. Errors: kCorruption (names file and offset),
-  // kUnavailable, kInterrupted.
+  // checksum. As any read does, it takes the local file, else cached parts, else the bucket. `is_cancelled`
+  // is asked before each read of at most 2 MiB; once true, it must stay so. Errors: kCorruption (names file
+  // and offset), kUnavailable, kInterrupted.
   virtual Status verify_files(Family *family, std::string_view begin, std::string_view end,
                               const std::function<bool()> &is_cancelled) = 0;
   // The last background error, kOk if none. RocksDB resumes by itself after kNoSpace and kUnavailable.

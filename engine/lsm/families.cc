@@ -275,7 +275,8 @@ void FamilyRegistry::refill(MutexLock *lock) {
   wake_.wait_for(*lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
 }
 
-// Who still asks a released family for its handle gets the default family's, which is always empty.
+// A reader that still asks a released family for its handle gets that of the default family, which is always
+// empty.
 void FamilyRegistry::release_handles(MutexLock *lock) {
   while (!to_release_.empty() && to_release_.front().first <= Clock::now()) {
     FamilyImpl *family = to_release_.front().second;

@@ -108,7 +108,7 @@ pub struct Gates {
     pub edit_before_replay: bool,
     /// PUB-G8: WAL behind a MANIFEST edit is not counted as covered before a root with the edit.
     pub edit_before_cover: bool,
-    /// STREAM-2: WAL behind bytes that were never shipped counts as being behind an edit.
+    /// STREAM-2: WAL bytes that follow bytes which were never shipped are treated like bytes that follow a MANIFEST edit.
     pub skip_is_edit: bool,
     /// Step 2 of the claim: a fence closes the roots of each former epoch.
     pub fence_roots: bool,

@@ -26,7 +26,7 @@ pub struct Pins {
     pub horizon_before_list: bool,
     /// The writer of a pin reads the horizon after it.
     pub horizon_after_pin: bool,
-    /// Who copies a pin looks at the other one afterwards.
+    /// A program that copies a pin looks afterwards whether the original is still there.
     pub original_after_copy: bool,
 }
 

@@ -35,7 +35,7 @@ pub enum Damage {
     NoWal,
     /// One half of a transaction was found without the other.
     Half,
-    /// A transaction was found without the one in front of it.
+    /// A transaction was found, and the one before it is missing.
     Hole,
     /// A transaction needs a family that the root does not have.
     NoFamily,

@@ -17,8 +17,8 @@ bool defines_table(const THD *thd);
 // for it only. Errors: kInvalid, with a text that names the table.
 Status refuse_unsupported(THD *thd, const TABLE *form);
 
-// Whoever moves an encrypted table here is told that it would not be one any more: the server keeps an option
-// that the engine does not know, and says nothing. Errors: kInvalid.
+// A user who moves an encrypted table here is told that it would not be one any more: the server keeps an
+// option that the engine does not know, and says nothing. Errors: kInvalid.
 Status refuse_encryption(const HA_CREATE_INFO *info);
 
 }  // namespace atoll::handler

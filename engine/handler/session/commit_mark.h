@@ -27,8 +27,8 @@ lsm::CommitMark mark_of_unlogged(THD *thd);
 // The mark of a two-phase commit; `before`: what it was at its prepare, in front of its own events.
 lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before);
 
-// The mark of XA COMMIT by another connection than the one that prepared, or, with thd == nullptr or another
-// statement, of a commit that the server's recovery decides.
+// The mark of a transaction that another connection, or a former process, has prepared: of XA COMMIT, or of a
+// commit that the server's recovery decides (thd is nullptr, or its statement is not XA COMMIT).
 lsm::CommitMark mark_by_xid(THD *thd);
 
 }  // namespace atoll::handler

@@ -264,8 +264,9 @@ int savepoint_rollback(handlerton *, THD *thd, void *slot) {
   return status.ok() ? 0 : report(thd, status);
 }
 
-// Row locks stay when a transaction goes back to a savepoint, and a row lock needs its table: metadata locks
-// taken since may go only from a transaction without row locks.
+// ROLLBACK TO SAVEPOINT keeps the row locks, and the table of a row lock must not be dropped. So the server
+// may release the metadata locks that were taken since the savepoint only if the transaction has no row
+// locks.
 bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
   Session *session = Session::of(thd, false);
   return session == nullptr || !session->has_transaction() ||

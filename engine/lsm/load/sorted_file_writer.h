@@ -60,7 +60,8 @@ class SortedFileWriter {
   Status finish();
   // Ends the writing thread without finishing; nothing is written or staged after it.
   void stop();
-  // After finish() or stop(), whatever came of it: what exists on disk, complete or not, in key order.
+  // The files that exist on disk, complete or not, in key order. Call after finish() or stop(), also if that
+  // failed.
   const std::vector<std::string> &paths() const { return paths_; }
   std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos() const {
     const MutexLock lock(mutex_);

@@ -33,9 +33,9 @@ class RowLocks {
 
   // ---- semi-consistent reads ----
   void allow_semi_consistent(bool allowed);
-  // A row that the server has not asked for again by the next search is not wanted: backwards it drops what
-  // is outside of a range without a word. `for_one_row`: of a unique key. The server would not ask again for
-  // that, and pass it by: it is locked at once.
+  // A new search. If the server has not asked again for the row that was returned unlocked, it does not want
+  // it: reading backwards, it drops rows outside of the range without telling. `for_one_row`: the search is
+  // by a unique key; the server never asks again for such a row, so it is locked at once.
   void begin_search(bool for_one_row);
   // The row returned last was not locked.
   bool returned_unlocked() const { return semi_consistent_ == SemiConsistent::kReturned; }

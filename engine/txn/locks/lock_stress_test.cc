@@ -35,8 +35,8 @@ std::chrono::milliseconds stress_time() {
   return std::chrono::milliseconds(milliseconds);
 }
 
-// Who holds what, as the callers see it. A holder is entered after its grant and removed before its
-// release, so two that conflict here conflict in the table.
+// Which owner holds which lock, as the callers see it. A holder is entered after its grant and removed before
+// its release, so two that conflict here conflict in the table.
 class Model {
  public:
   explicit Model(int keys) : keys_(static_cast<size_t>(keys)) {}

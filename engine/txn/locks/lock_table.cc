@@ -248,7 +248,8 @@ void *LockOwner::user() const { return state_->user.load(); }
 size_t LockOwner::locks_held() const { return held_in_all(*state_); }
 
 void LockOwner::set_user(void *user) {
-  // Who pins first sees the old user and is waited for; who pins later sees the new one.
+  // A callback that has pinned the owner before may see the old user, and is waited for; a later one sees the
+  // new user.
   state_->user.store(user);
   await_no_pins(state_.get());
 }

@@ -10,16 +10,15 @@
 // owner never locked; so it locks too much, never too little.
 //
 // Invariants
-//   LOCK-1  A lock is granted only if compatible with every lock held and, first come first served, with
-//           every request waiting before it (an upgrade by a holder goes first).
-//   LOCK-2  A cycle of waiters is broken at once: the request that closes it fails with kDeadlock, unless an
-//           owner in the cycle has fewer locks, then that one is the victim; a victim preference goes before
-//           both.
+//   LOCK-1  A lock is granted only if it is compatible with every lock that is held, and with every request
+//           that waits in front of it. An upgrade by a holder goes first.
+//   LOCK-2  A cycle of waiters is broken at once. The victim is the owner that the victim preference names;
+//           without one, the owner with the fewest locks, and of equals the one whose request closed the
+//           cycle. Its request fails with kDeadlock.
 //   LOCK-3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
-//   LOCK-5  An owner's row ranges and row locks together allow others no lock that its row locks alone, kept
-//           one by one, would not have allowed.
-//   LOCK-4  What lock_insert() writes lies in no range that another owner has locked by then, and a range is
-//           granted only up to what others wrote before and have not committed.
+//   LOCK-4  The key that lock_insert() is called for lies in no range that another owner has locked by then.
+//           A range is granted only up to the first key that another owner has written and not committed.
+//   LOCK-5  An owner's row ranges lock at least what its row locks would lock if they were kept one by one.
 // Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (LOCK-4), row_range_test.cc
 //        (LOCK-5), lock_stress_test.cc (LOCK-1 to LOCK-3 and LOCK-5 against a model), range_test.cc (LOCK-4
 //        with threads).
@@ -46,7 +45,8 @@ struct LockKey {
   std::string_view key;    // full data key; copied when a lock is made
 };
 
-// All keys of an index begin with the same bytes, so many: table prefix and index number.
+// Every key of an index begins with this many bytes, which are the same for all: table prefix and index
+// number.
 inline constexpr size_t kIndexStartBytes = 6;
 
 // What to do when the lock is not free.
@@ -66,7 +66,8 @@ class LockOwner {
   // Replaces the user pointer; returns when no BeforeWait callback can still see the old one.
   void set_user(void *user);
   size_t locks_held() const;  // row locks, exchanged ones included; any thread
-  // Exchanges everything, locks included. Requires: neither is waiting nor known to other threads by name.
+  // Exchanges everything, locks included. Requires: neither owner waits, and no other thread has a pointer to
+  // one.
   void swap(LockOwner &other);
 
   struct State;  // lock_table_impl.h
@@ -92,7 +93,7 @@ struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   const char *mode_name() const;  // "shared", "exclusive", "range", "insert"
 };
 
-// What lock waits there are now.
+// How many requests wait now, and for how long.
 struct WaitingNow {
   uint64_t count = 0;
   uint64_t longest_ms = 0;  // 0 without any
@@ -116,20 +117,20 @@ class LockTable {
   LockTable();
   ~LockTable();
 
-  // Called, with no internal lock held, before `waiter` starts waiting for `holder`, once per holder: the
-  // handler tells parallel replication (thd_rpl_deadlock_check).
+  // Called before `waiter` starts to wait for `holder`, once per holder, with no internal mutex held. The
+  // handler tells parallel replication of the wait (thd_rpl_deadlock_check).
   // THREADS: the waiter's.
   using BeforeWait = std::function<void(LockOwner *waiter, void *holder_user)>;
   void set_before_wait(BeforeWait callback);
 
-  // Describes the user of an owner in a cycle, which does not go on meanwhile: it waits, and all inner locks
-  // of waiting are held. So it may look at the user, may wait for no mutex that a caller of ours may hold,
-  // and may not call the lock table. Set before the first lock.
+  // Describes the user of an owner in a cycle. The owner waits meanwhile, so that its user can be read. The
+  // callback is called with the mutexes of the graph held: it must not call the lock table, nor wait for a
+  // mutex that a caller of the lock table may hold. Set before the first lock.
   using DescribeUser = std::function<std::string(void *user)>;
   void set_describe_user(DescribeUser callback);
 
-  // Asked which of two owners in a cycle should be the victim: below 0 the first, above 0 the other, 0
-  // either. THREADS: a waiter's, with internal locks held. Both owners wait meanwhile.
+  // Says which of two owners in a cycle is the victim: below 0 the first, above 0 the other, 0 either. Both
+  // owners wait meanwhile. THREADS: a waiter's, with internal mutexes held.
   using VictimPreference = std::function<int(void *user, void *other_user)>;
   void set_victim_preference(VictimPreference callback);
 

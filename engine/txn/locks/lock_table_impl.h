@@ -3,18 +3,19 @@
 //
 // Mutexes, in the order they may be taken: graph mutex, one slot's mutex, one shard's, one owner's wake
 // mutex. Invariants
-//   LOCKTAB-1  An owner starts to wait, and ends its wait, only under the graph mutex. So while somebody
-//              searches for cycles the set of waiters only shrinks, and an owner whose `waiting` is set
-//              lives.
+//   LOCKTAB-1  An owner starts and ends its wait only with the graph mutex held. A search for cycles holds it
+//              too, so that every owner whose `waiting` is set exists until the search ends.
 //   LOCKTAB-2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
 //              the shard mutex.
 //   LOCKTAB-3  A lock is in the table if and only if it has a holder or a waiter.
-//   LOCKTAB-4  A slot's holds and queue change only under its mutex; its `count` is raised before a range is
-//              looked for obstacles and falls after the last one is gone.
-//   LOCKTAB-5  Who grants a row lock, or enters its queue, has seen under its shard's mutex that there are no
-//              row ranges in the slot, or holds the slot's mutex too and has looked at them. A row lock is
-//              exchanged only while its queue is empty. So whoever is in the queue of a lock is stopped by no
-//              row range whose owner relies on it, and may be granted without another look.
+//   LOCKTAB-4  A slot's holds and queue change only under its mutex. Its `count` is raised before the keys of
+//   a
+//              new range are searched for writes of others, and lowered after the range is gone.
+//   LOCKTAB-5  A thread that grants a row lock, or enters its queue, has either seen under the shard's mutex
+//   that
+//              the slot has no row ranges, or holds the slot's mutex too and has looked at them. A row lock
+//              is exchanged only while its queue is empty. A request in the queue of a lock is therefore
+//              blocked by no row range, and can be granted without another look.
 #pragma once
 
 #include <array>
@@ -83,8 +84,8 @@ struct Lock {
   bool has_holder() const { return first.owner != nullptr || first.next != nullptr; }
 };
 
-// The mutexes of shards and slots are reached by the requests in them (Impl::mutex_of), which the analysis of
-// threads cannot follow: comments say what they guard.
+// The analysis of threads (base/mutex.h) cannot follow the way from a request to the mutex of its shard or
+// slot (Impl::mutex_of). What these mutexes guard stands in comments.
 struct alignas(64) Shard {
   mutable Mutex mutex;
   std::vector<Lock *> buckets;  // a power of two, or empty
@@ -105,8 +106,9 @@ struct RangeHold {
 
 // The indexes with the same hash; see Impl::slot_of().
 struct alignas(64) RangeSlot {
-  std::atomic<uint32_t> count{0};  // holds, and those about to be made
-  // Holds with row ranges. Raised before the row locks that are exchanged go, under their shards' mutexes.
+  std::atomic<uint32_t> count{0};  // of holds, including those that a thread is about to make
+  // Number of holds with row ranges. Raised under the shards' mutexes, before the exchanged row locks are
+  // removed.
   std::atomic<uint32_t> row_ranges{0};
   mutable Mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
@@ -118,7 +120,7 @@ struct LockOwner::State {
   uint64_t transaction_id = 0;
   std::atomic<void *> user{nullptr};
 
-  // The owner's thread only. Empty places are left by unlock() and reused from the end.
+  // Used by the owner's thread only. unlock() leaves empty places, which are reused from the end.
   std::vector<Grant *> held;
   size_t immune = 0;  // held[0 .. immune) may not be released by unlock()
   std::atomic<size_t> held_count{0};

@@ -99,8 +99,8 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     remove_grant(grant);
     remove_if_unused(&shard, lock);
   }
-  // Who waits already for other row ranges may now have to wait for this owner too, and tells so
-  // (BeforeWait).
+  // A request that waits for other row ranges may now have to wait for this owner too. It is woken, so that
+  // it calls BeforeWait for it.
   if (before_wait) wake_waiting(slot);
   return at;
 }

@@ -14,7 +14,7 @@ pub(super) type PartId = (u32, u32);
 /// What the owner of the parts says about the part at the end of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Used since it was last asked about; the mark is cleared by asking.
+    /// Used since the last such question. The question clears the mark.
     Used,
     /// Not used.
     Unused,

@@ -131,7 +131,7 @@ pub(crate) struct State {
     pub(crate) fenced: Option<StoreError>,
 }
 
-/// Who owns the database: this process.
+/// This server as the owner of the database.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
     pub(crate) local_dir: PathBuf,

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// A file that was not written to for so long is nobody's: a request ends within a minute.
+/// After this time without a write a file was left by a process that has ended: a request ends within a minute.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 impl Bucket {

@@ -40,9 +40,9 @@ enum Fate {
     Lost,
     /// It is carried out, and its reply is lost.
     ReplyLost,
-    /// It is carried out, and its sender hears nothing.
+    /// It is carried out, and its sender gets no answer.
     Hangs,
-    /// Its sender hears that the connection is lost; it is carried out later.
+    /// Its sender gets a broken connection; the request is carried out later.
     LandsLate,
     /// It is carried out and answered, and later carried out once more.
     Repeats,

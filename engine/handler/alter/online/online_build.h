@@ -63,8 +63,8 @@ class OnlineBuild {
   // kDuplicate (duplicate_index() says of which index).
   Status finish(const std::function<bool()> &progress);
   size_t duplicate_index() const { return duplicate_index_; }
-  // After kDuplicate: puts a row whose values clash into record[0] of the altered table, as far as it can be
-  // read. Its text stands in this object.
+  // After kDuplicate: puts one of the two rows that clash into record[0] of the altered table, for the
+  // message. If it cannot be read, some columns are missing. This object keeps the row's text.
   virtual void show_duplicate();
   // Whether writers must not store rows in pieces meanwhile.
   virtual bool needs_whole_rows() const { return false; }

@@ -1,6 +1,7 @@
-// Indexes that an ALTER adds while others write. The log has rows under their primary keys, with as much of
-// them only as the entries are made from: a long column beside them costs nothing, one of which an index has
-// a prefix costs the prefix. One that an expression names is logged whole.
+// Indexes that an ALTER adds while others write. The log of changes has the changed rows under their primary
+// keys. It keeps only what the new entries are made from: of an indexed column its value, of one that is
+// indexed by a prefix the prefix, of one that an indexed expression names the whole value, and of all others
+// nothing.
 #pragma once
 
 #include <memory>

@@ -29,7 +29,7 @@ const PARALLEL_COPIES: usize = 4;
 /// Shorter than what a server waits before it believes that an owner is dead (alive.rs).
 const SHOW_INTERVAL: Duration = Duration::from_secs(45);
 
-/// Hears the bytes of table files that are copied, and those to copy.
+/// Is told how many bytes of table files have been copied, and how many are to be copied in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// What became of table files.
@@ -43,7 +43,7 @@ pub struct Adopted {
     pub reused_bytes: u64,
 }
 
-/// Who copies into a database.
+/// The program that copies into a database.
 pub(in crate::protocol) struct Copier<'a> {
     pub(in crate::protocol) bucket: &'a Bucket,
     /// Taken and not published in.
@@ -186,7 +186,7 @@ async fn is_of_copier(bucket: &Bucket, epoch: u64) -> Result<bool> {
     Ok(claimer.is_some_and(|id| id.starts_with(MATERIALIZES) || id.starts_with(COPIES)))
 }
 
-/// Who claimed `epoch`; None: nobody, or the claim cannot be read. Requests: a GET.
+/// The server that claimed `epoch`; None: nobody, or the claim cannot be read. Requests: a GET.
 pub(in crate::protocol) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<Option<String>> {
     let decoded =
         |bytes: &[u8]| -> std::result::Result<EpochClaim, FormatError> { EpochClaim::decode(bytes) };

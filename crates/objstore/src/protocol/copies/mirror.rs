@@ -52,7 +52,7 @@ pub struct CopyRequest {
     pub past: Option<Past>,
     /// Where the copy is. `atollctl snapshot list` of the source shows it.
     pub place: String,
-    /// Who copies, for people.
+    /// The program that copies, shown to people.
     pub creator: String,
     /// The same database is copied there again later.
     pub stays_in_step: bool,

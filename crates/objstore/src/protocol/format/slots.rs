@@ -180,7 +180,7 @@ pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<Ro
     Ok(None)
 }
 
-/// Who fenced whom, for messages.
+/// Which server fenced which, for messages.
 pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
     StoreError::Fenced(format!(
         "this server (epoch {epoch}) no longer owns the database in the bucket: epoch {} of server '{}' took it \

@@ -346,7 +346,7 @@ impl Collector {
         keys
     }
 
-    /// The time of the next search; None while nothing was published since enough of them.
+    /// The time of the next search; None when enough searches were made since the last root.
     fn search_at(&self) -> Option<Instant> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let is_quiet = self.roots_seen == Some(roots) && self.searches >= SEARCHES_PER_CHANGE;

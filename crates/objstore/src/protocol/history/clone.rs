@@ -44,7 +44,7 @@ pub struct CloneRequest {
     pub past: Option<Past>,
     /// Where the child will be, for whoever looks at the parent.
     pub place: String,
-    /// Who makes it, for people.
+    /// The program that makes it, shown to people.
     pub creator: String,
     /// The child's prefix may hold what a clone that died has left. No other clone may be writing there.
     pub discards_unfinished: bool,

@@ -33,7 +33,7 @@ pub struct RewindRequest {
     pub past: Past,
     /// The name of the snapshot that keeps the present.
     pub keep: String,
-    /// Who rewinds, for people.
+    /// The program that rewinds, shown to people.
     pub creator: String,
     /// Fence an owner that has not said good-bye, instead of refusing.
     pub takes_over: bool,

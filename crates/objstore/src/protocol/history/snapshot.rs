@@ -53,11 +53,11 @@ pub struct SnapshotStatus {
     pub gtid_position: String,
     pub binlog: Option<BinlogPosition>,
     pub files: u64,
-    /// Of table files that the newest root or another pin needs, too.
+    /// Bytes of the table files that the newest root or another pin needs, too.
     pub shared_bytes: u64,
-    /// Of table files that would go with it; of the history also of its log and its other records.
+    /// Bytes of the table files that are deleted with it. For the history, its log and its other records count as well.
     pub alone_bytes: u64,
-    /// Unix time in seconds before which nobody drops it; None: anybody may.
+    /// Unix time in seconds before which it cannot be dropped; None: it is not protected.
     pub protected_until_s: Option<u64>,
     /// Why nothing more is known of it; empty when all is well. While there is such a pin, nothing is deleted.
     pub problem: String,

@@ -183,7 +183,7 @@ impl Inspector {
         })
     }
 
-    /// Who claimed `epoch`; empty for a database that nobody has opened yet.
+    /// The server that claimed `epoch`; empty for a database that nobody has opened yet.
     pub(in crate::protocol) async fn claim_of(&self, epoch: u64) -> Result<EpochClaim> {
         if epoch == 0 {
             return Ok(EpochClaim { epoch, server_id: String::new(), claimed_ms: 0, home: Home::default() });

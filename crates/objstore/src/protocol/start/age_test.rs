@@ -97,7 +97,7 @@ fn a_bucket_one_root_behind_is_accepted_only_with_the_files_of_that_root() {
     assert_eq!(db.last_seq, 2);
 }
 
-/// Who moves the directory away gets the bucket's state.
+/// A user who moves the directory away gets the bucket's state.
 #[test]
 fn without_the_directory_an_older_bucket_is_restored() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());

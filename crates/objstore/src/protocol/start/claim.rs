@@ -215,7 +215,7 @@ async fn put_root_fence(
 /// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.
 async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let epoch = root.id.epoch;
-    // Chunks below the first that is read by itself may still be there in great number: their deletion lags behind.
+    // Very many chunks in front of this one may still exist: they are merged already, and deleted later.
     let first = root.wal_loose_first();
     let before = first.checked_sub(1).map(|chunk| names::wal_chunk(epoch, chunk));
     let objects = bucket.list(&names::wal_dir(epoch), before.as_deref()).await?;

@@ -36,7 +36,7 @@ pub(crate) struct Part<'a> {
 
 /// What stands at the beginning of the bytes that are left.
 enum Fragment<'a> {
-    /// Of so many bytes; without a part when it belongs to no record.
+    /// A fragment of that many bytes. None: it belongs to no record.
     Whole(usize, Option<Part<'a>>),
     /// More bytes are needed.
     Partial,

@@ -119,7 +119,7 @@ fn next_cut(shared: &Shared) -> Option<Cut> {
     };
     let cut = state.wal.next_cut(until, wanted, shared.tuning.chunk_bytes_max);
     if cut.is_none() {
-        // Skips may have moved the prefix without any chunk.
+        // The covered part of the log may have grown without a chunk, by bytes that need not be shipped.
         shared.cover(&mut state);
         shared.shipped.notify_waiters();
     }

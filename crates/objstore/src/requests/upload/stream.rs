@@ -1,6 +1,7 @@
 //! Copies of objects: from one prefix of a bucket to another by the store itself, or from one bucket to another through this process.
 //!
-//! STREAM-1: an object that is copied through this process has the checksum that its reader names before it gets its name.
+//! COPY-1: the copy of an object appears under its name only after its bytes have been compared with the checksum that the source
+//!     gives.
 
 use super::{PIECE_BYTES, blocking, read_piece, sync_directory};
 use crate::crc::{crc_of_parts, crc32c, crc32c_join, part_crcs};
@@ -137,7 +138,7 @@ impl Bucket {
     /// Makes `key` a copy of the object `from` of `other`, which may be another service: its bytes go through this process.
     ///
     /// Requires: `key` was never used for other bytes. Errors: `NotFound`; `Corruption` when size or checksum are others than are
-    /// known (STREAM-1); `NoSpace`. Requests: as [`Bucket::put_file`], and a GET for each 16 MiB.
+    /// known (COPY-1); `NoSpace`. Requests: as [`Bucket::put_file`], and a GET for each 16 MiB.
     pub(crate) async fn stream_from(
         &self,
         other: &Self,
