@@ -60,7 +60,7 @@ check_clang_tidy() {
   sed 's/ -fno-gnu-unique//g' "$database" >build/clang-tidy/compile_commands.json
   mapfile -t files < <(changed_sources | while read -r file; do [ ! -f "$file" ] || printf '%s\n' "$file"; done)
   [ "${#files[@]}" -gt 0 ] || return 0
-  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/clang-tidy --extra-arg=-Wthread-safety 2>/dev/null
+  printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy --quiet -p build/clang-tidy 2>/dev/null
 }
 
 if [ "$mode" = --fix ]; then

@@ -9,7 +9,6 @@
 // what a constructor or a destructor does is not looked at. Source: the Clang manual, Thread Safety Analysis.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <shared_mutex>
@@ -24,9 +23,6 @@
 
 #define ATOLL_GUARDED_BY(mutex) ATOLL_THREAD_RULE(guarded_by(mutex))
 #define ATOLL_REQUIRES(...) ATOLL_THREAD_RULE(requires_capability(__VA_ARGS__))
-#define ATOLL_REQUIRES_SHARED(...) ATOLL_THREAD_RULE(requires_shared_capability(__VA_ARGS__))
-// The function takes the mutex itself.
-#define ATOLL_EXCLUDES(...) ATOLL_THREAD_RULE(locks_excluded(__VA_ARGS__))
 // Where the analysis cannot follow; a comment says why it is right.
 #define ATOLL_UNCHECKED_THREADS ATOLL_THREAD_RULE(no_thread_safety_analysis)
 
@@ -59,41 +55,29 @@ class ATOLL_THREAD_RULE(scoped_lockable) MutexLock {
 
 // Many readers or one writer.
 class ATOLL_THREAD_RULE(capability("shared mutex")) SharedMutex {
- public:
-  void lock() ATOLL_THREAD_RULE(acquire_capability()) { mutex_.lock(); }
-  void unlock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock(); }
-  void lock_shared() ATOLL_THREAD_RULE(acquire_shared_capability()) { mutex_.lock_shared(); }
-  void unlock_shared() ATOLL_THREAD_RULE(release_shared_capability()) { mutex_.unlock_shared(); }
-
- private:
+  friend class SharedLock;
+  friend class ExclusiveLock;
   std::shared_mutex mutex_;
 };
 
 class ATOLL_THREAD_RULE(scoped_lockable) SharedLock {
  public:
   explicit SharedLock(SharedMutex &mutex) ATOLL_THREAD_RULE(acquire_shared_capability(mutex))
-      : mutex_(mutex) {
-    mutex_.lock_shared();
-  }
-  ~SharedLock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock_shared(); }
-  SharedLock(const SharedLock &) = delete;
-  SharedLock &operator=(const SharedLock &) = delete;
+      : lock_(mutex.mutex_) {}
+  ~SharedLock() ATOLL_THREAD_RULE(release_capability()) = default;
 
  private:
-  SharedMutex &mutex_;
+  std::shared_lock<std::shared_mutex> lock_;
 };
 
 class ATOLL_THREAD_RULE(scoped_lockable) ExclusiveLock {
  public:
-  explicit ExclusiveLock(SharedMutex &mutex) ATOLL_THREAD_RULE(acquire_capability(mutex)) : mutex_(mutex) {
-    mutex_.lock();
-  }
-  ~ExclusiveLock() ATOLL_THREAD_RULE(release_capability()) { mutex_.unlock(); }
-  ExclusiveLock(const ExclusiveLock &) = delete;
-  ExclusiveLock &operator=(const ExclusiveLock &) = delete;
+  explicit ExclusiveLock(SharedMutex &mutex) ATOLL_THREAD_RULE(acquire_capability(mutex))
+      : lock_(mutex.mutex_) {}
+  ~ExclusiveLock() ATOLL_THREAD_RULE(release_capability()) = default;
 
  private:
-  SharedMutex &mutex_;
+  std::unique_lock<std::shared_mutex> lock_;
 };
 
 // A condition variable. Each wait gives the lock's mutex back and holds it again when it returns; a predicate
@@ -118,10 +102,6 @@ class Condition {
     return condition_.wait_until(lock.lock_, end, is_met);
   }
   // False: the time is over.
-  template <typename Duration>
-  bool wait_for(MutexLock &lock, Duration time) {
-    return condition_.wait_for(lock.lock_, time) == std::cv_status::no_timeout;
-  }
   template <typename TimePoint>
   bool wait_until(MutexLock &lock, TimePoint end) {
     return condition_.wait_until(lock.lock_, end) == std::cv_status::no_timeout;

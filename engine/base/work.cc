@@ -1,9 +1,10 @@
 // See work.h.
-#include "base/mutex.h"
 #include "base/work.h"
 
 #include <deque>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace atoll {
 

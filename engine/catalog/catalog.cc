@@ -418,7 +418,6 @@ Status Catalog::move_to_own_family(uint32_t table_id, TablePtr *out) {
 }
 
 // Stores `table` with new, empty data: `family` as its own, or (nullptr) a new prefix in the shared one.
-// Requires: change_mutex held.
 Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::Family *family,
                                    TablePtr *out) {
   Doomed doomed;

@@ -1,9 +1,10 @@
 // See running.h.
-#include "base/mutex.h"
 #include "engine/running.h"
 
 #include <atomic>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace atoll::engine {
 namespace {

@@ -64,7 +64,7 @@ class Share final : public Handler_share {
   // Grows with each set_records_per_key().
   std::atomic<uint32_t> statistics_version{0};
 
-  // TableStatistics::records_per_key; empty: unknown. Guarded by mutex_.
+  // TableStatistics::records_per_key; empty: unknown.
   std::vector<std::vector<uint64_t>> records_per_key() const {
     MutexLock guard(mutex_);
     return records_per_key_;

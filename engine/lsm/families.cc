@@ -119,7 +119,7 @@ Status FamilyRegistry::create(const Compression &compression, Family **out) {
   return Status::Ok();
 }
 
-// Requires: create_mutex_. The new families are in state kPooled, in no pool yet.
+// The new families are in state kPooled, in no pool yet.
 Status FamilyRegistry::create_batch(const Compression &compression, size_t count,
                                     std::vector<FamilyImpl *> *created) {
   std::vector<std::string> names;

@@ -100,7 +100,8 @@ class FamilyRegistry {
   void stop();  // ends the background thread; pending drops are left to the next reconcile()
 
  private:
-  Status create_batch(const Compression &compression, size_t count, std::vector<FamilyImpl *> *created);
+  Status create_batch(const Compression &compression, size_t count, std::vector<FamilyImpl *> *created)
+      ATOLL_REQUIRES(create_mutex_);
   FamilyImpl *take_pooled(const Compression &compression);
   FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) ATOLL_REQUIRES(mutex_);
   bool is_empty(FamilyImpl *family);

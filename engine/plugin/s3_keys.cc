@@ -1,11 +1,11 @@
 // See s3_keys.h. The server first calls the `check` functions of all variables of a statement, then the
 // updates.
-#include "base/mutex.h"
 #include "plugin/s3_keys.h"
 
 #include <algorithm>
 #include <string>
 
+#include "base/mutex.h"
 #include "bridge/result.h"
 #include "engine/running.h"
 

@@ -242,9 +242,9 @@ void sync_appended(const engine::Engine *running) {
 }
 
 void tend_memory(uint64_t) {
-  return_free_memory();
+  const uint64_t resident = return_free_memory();
   if (engine::Engine *running = engine::running())
-    bound_block_cache(running->database(), running->settings().block_cache_bytes);
+    bound_block_cache(running->database(), running->settings().block_cache_bytes, resident);
 }
 
 void tick(uint64_t second) {

@@ -8,8 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include "base/mutex.h"
 #include "txn/transaction_impl.h"
+
+#include "base/mutex.h"
 
 namespace atoll::txn {
 

@@ -6,13 +6,13 @@
 // something that opening removes. A table that moves to another family is built in one that the
 // catalog does not know yet, which opening empties. commit stores everything that changes - for a partitioned
 // table, of all partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
-#include "base/mutex.h"
 #include "handler/ha_atoll.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
+#include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/alter/alter_definition.h"
 #include "handler/server/error_map.h"

@@ -1,8 +1,9 @@
 // See temporary_tables.h.
-#include "base/mutex.h"
 #include "handler/ddl/temporary_tables.h"
 
 #include <map>
+
+#include "base/mutex.h"
 
 namespace atoll::handler {
 namespace {

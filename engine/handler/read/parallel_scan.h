@@ -88,7 +88,7 @@ class ParallelScan {
   Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;
   void collect(size_t index, std::string_view key, std::string_view row, std::unique_ptr<Chunk> *chunk);
-  bool may_queue(size_t index) const ATOLL_REQUIRES(mutex_);   // Requires: mutex_
+  bool may_queue(size_t index) const ATOLL_REQUIRES(mutex_);
   void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // returns at once if it is to stop
   void finish_piece(size_t index, const Status &status);
 

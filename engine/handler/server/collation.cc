@@ -1,5 +1,4 @@
 // codec::Collation over CHARSET_INFO. See collation.h.
-#include "base/mutex.h"
 #include "handler/server.h"
 
 #include "handler/server/collation.h"
@@ -10,6 +9,8 @@
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace atoll::handler {
 namespace {

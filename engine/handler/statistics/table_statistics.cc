@@ -1,5 +1,4 @@
 // See table_statistics.h.
-#include "base/mutex.h"
 #include "handler/server.h"
 
 #include "handler/statistics/table_statistics.h"
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/share.h"
 

@@ -1,13 +1,13 @@
 // One thread that calls a function each second, or in another rhythm, until it is stopped.
 #pragma once
 
-#include "base/mutex.h"
-#include "base/namespace.h"
-
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <thread>
+
+#include "base/mutex.h"
+#include "base/namespace.h"
 
 namespace atoll::plugin {
 

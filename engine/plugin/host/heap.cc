@@ -61,38 +61,39 @@ int64_t used_bytes() {
 
 }  // namespace
 
-void return_free_memory() {
+uint64_t return_free_memory() {
   // Unused: resident, but in no buffer. Also code, stacks and what others have mapped, so only its growth
   // counts.
   static int64_t settled_bytes = 0, settled_unused_bytes = 0;
   static int looks = 0;
   const int64_t bytes = resident_bytes();
-  if (bytes == 0) return;
+  if (bytes == 0) return 0;
   const bool tight = is_tight(bytes);
   const int64_t growth =
       tight ? kTightGrowthBytesMin : std::max(kGrowthBytesMin, settled_bytes / kGrowthPart);
   if (++looks % kLooksPerCount != 0 && !tight && bytes < settled_bytes + growth) {
     settled_bytes = std::min(settled_bytes, bytes);
-    return;
+    return static_cast<uint64_t>(bytes);
   }
   const int64_t used = used_bytes();
   if (bytes - used < settled_unused_bytes + growth) {
     settled_bytes = bytes;
     settled_unused_bytes = std::min(settled_unused_bytes, bytes - used);
-    return;
+    return static_cast<uint64_t>(bytes);
   }
   (void)malloc_trim(0);
   settled_bytes = resident_bytes();
   // What others freed or took meanwhile may be resident and in no buffer at the next look: it must count as
   // growth.
   settled_unused_bytes = settled_bytes - std::max(used, used_bytes());
+  return static_cast<uint64_t>(settled_bytes);
 }
 
-void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes) {
+void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes, uint64_t resident) {
   static bool is_said = false;
   MemoryUse use;
   use.limit = memory_limit_bytes();
-  use.resident = static_cast<uint64_t>(resident_bytes());
+  use.resident = resident;
   use.cache_used = database->block_cache_bytes_used();
   use.cache_max = database->block_cache_bytes();
   use.cache_wanted = wanted_bytes;

@@ -24,8 +24,8 @@ void bound_heap();
 // lie in the heaps of others. Counting that costs 50 ms for 200,000 free chunks; it is done every 2 seconds,
 // when the process has grown, and each time while more than three quarters of memory_limit_bytes() are
 // resident: there the kernel would end the process for what is in no buffer. Does nothing where /proc cannot
-// be read. Call every kHeapLookMs. Threads: one.
-void return_free_memory();
+// be read. Returns the resident bytes that are left, 0: unknown. Call every kHeapLookMs. Threads: one.
+uint64_t return_free_memory();
 inline constexpr int kHeapLookMs = 250;
 
 // Lowers the limit of the block cache while the process is near memory_limit_bytes() (cache_within_limit()),
@@ -33,6 +33,6 @@ inline constexpr int kHeapLookMs = 250;
 // then, not the server. Buffers of loads and compactions, and what the heap cannot give back, come on top of
 // the cache: LinkBench's load with a cache of 256 MiB was ended by the kernel at 512 MiB. Logs when it
 // begins. Call every kHeapLookMs. Threads: one.
-void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes);
+void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes, uint64_t resident);
 
 }  // namespace atoll::plugin

@@ -19,8 +19,9 @@
 #include <set>
 #include <thread>
 
-#include "base/mutex.h"
 #include "txn/locks/lock_table.h"
+
+#include "base/mutex.h"
 
 namespace atoll::txn {
 namespace {

@@ -9,8 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "txn/locks/lock_table.h"
+
+#include "base/mutex.h"
 
 namespace atoll::txn {
 namespace {

@@ -186,7 +186,7 @@ async fn is_of_copier(bucket: &Bucket, epoch: u64) -> Result<bool> {
     Ok(claimer.is_some_and(|id| id.starts_with(MATERIALIZES) || id.starts_with(COPIES)))
 }
 
-/// The server that claimed `epoch`; None: nobody, or the claim cannot be read. Requests: a GET.
+/// The id of the server or program that claimed `epoch`. None: there is no claim, or it cannot be read. Requests: a GET.
 pub(in crate::protocol) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<Option<String>> {
     let decoded =
         |bytes: &[u8]| -> std::result::Result<EpochClaim, FormatError> { EpochClaim::decode(bytes) };

@@ -183,7 +183,7 @@ impl Inspector {
         })
     }
 
-    /// The server that claimed `epoch`; empty for a database that nobody has opened yet.
+    /// The claim of `epoch`. For epoch 0, before a server has opened the database, the name of the server is empty.
     pub(in crate::protocol) async fn claim_of(&self, epoch: u64) -> Result<EpochClaim> {
         if epoch == 0 {
             return Ok(EpochClaim { epoch, server_id: String::new(), claimed_ms: 0, home: Home::default() });
