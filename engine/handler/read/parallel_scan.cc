@@ -42,7 +42,6 @@ ParallelScan::~ParallelScan() {
 }
 
 void ParallelScan::fail_without_threads() {
-  const MutexLock guard(mutex_);
   failure_ = Status(Code::kNoMemory, "the server process got no thread to scan the table with");
   Piece &first = pieces_.front();
   first.done = true;

@@ -83,7 +83,7 @@ class ParallelScan {
   };
 
   void work(size_t thread);
-  void fail_without_threads();
+  void fail_without_threads() ATOLL_REQUIRES(mutex_);
   bool take_piece(size_t *index);  // false: there is none, or stop
   Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;

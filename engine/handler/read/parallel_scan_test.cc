@@ -239,6 +239,19 @@ TEST_F(ParallelScanTest, a_row_that_cannot_be_taken_ends_the_scan) {
   }
 }
 
+TEST_F(ParallelScanTest, without_one_thread_it_says_so) {
+  for (const bool is_taking : {false, true}) {
+    ParallelScan::Request asked = request();
+    asked.threads = 0;  // as many as a process gets whose limit of tasks is reached
+    if (is_taking) asked.take = [](size_t, std::string_view, std::string_view) { return Status::Ok(); };
+    ParallelScan scan(std::move(asked));
+    std::string_view key, row;
+    bool end = false, waiting = false;
+    const Status status = is_taking ? wait_to_the_end(&scan) : scan.next(&key, &row, &end, &waiting);
+    EXPECT_EQ(status.code(), Code::kNoMemory);
+  }
+}
+
 TEST_F(ParallelScanTest, may_be_abandoned_while_threads_take_rows) {
   for (int round = 0; round < 20; round++) {
     std::atomic<uint32_t> taken{0};
