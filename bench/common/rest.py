@@ -25,6 +25,7 @@ DELETE_TIMEOUT_S = 120
 PURGE_TIMEOUT_S = 120
 PURGED = 20  # transactions in InnoDB's history that may stay
 # Files in the bucket beside the tables', and blocks that a file does not fill.
+BUCKET_FOLDERS = {"sst", "wal"}  # of table files, and of the log of what is in none yet
 TABLES_SLACK = 1.03
 TABLES_SLACK_BYTES = 1 * MIB
 
@@ -107,16 +108,18 @@ def _wait_purged(running: Running) -> None:
 
 
 def _wait_deleted(running: Running) -> None:
-    """Waits until the bucket has no table files but those in use. Errors: TimeoutError."""
+    """Waits until the bucket has no table files but those in use, and no log of theirs. Errors: TimeoutError."""
     deadline = time.monotonic() + DELETE_TIMEOUT_S
     folder = running.bucket_directory() or running.server.data / "atoll_bucket"
     while True:
         in_use = running.server.counter("Atoll_files_bytes")
         there = sum(
-            size for path, size in disk.file_sizes(folder).items() if "sst" in path.relative_to(folder).parts
+            size
+            for path, size in disk.file_sizes(folder).items()
+            if not BUCKET_FOLDERS.isdisjoint(path.relative_to(folder).parts)
         )
         if there <= in_use * TABLES_SLACK + TABLES_SLACK_BYTES:
             return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{there} bytes of tables are in the bucket, {in_use} in use")
+            raise TimeoutError(f"{there} bytes of tables and log are in the bucket, {in_use} in use")
         time.sleep(0.5)

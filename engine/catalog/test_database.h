@@ -92,6 +92,7 @@ class TestDatabase final : public lsm::Database {
     *out = adopt(handle);
     return Status::Ok();
   }
+  bool has_room_for_family() override { return true; }
   lsm::Family *find_family(uint32_t id) override {
     const auto found = families_.find(id);
     return found == families_.end() ? nullptr : found->second.get();

@@ -181,6 +181,8 @@ Status DatabaseImpl::create_family(const Compression &compression, Family **out)
   return families_->create(compression, out);
 }
 
+bool DatabaseImpl::has_room_for_family() { return families_->live().size() < filtered_families_max(parts_); }
+
 Family *DatabaseImpl::find_family(uint32_t id) { return families_->find(id); }
 
 void DatabaseImpl::drop_family(uint32_t id) { families_->drop(id); }

@@ -144,6 +144,8 @@ class Database {
   // when this returns. Errors: kUnavailable, kFenced, kNoSpace.
   virtual Status create_family(const Compression &compression, Family **out) = 0;
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
+  // Whether all memtables keep their filters after a restart with one family more (filtered_families_max()).
+  virtual bool has_room_for_family() = 0;
   // Drops it in the background. Requires: no table in the catalog uses it any more.
   virtual void drop_family(uint32_t id) = 0;
   // Drops the families that the catalog does not know: those of a crash between making a family and its

@@ -149,8 +149,10 @@ TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
   ASSERT_ATOLL_OK(database.reopen());
   EXPECT_GT(memtable_filter_part(database->find_family(first)), 0);
   const uint64_t families_max = filtered_families_max(make_shared_parts(database.options));
+  EXPECT_TRUE(database->has_room_for_family());
   for (uint64_t i = 0; i < families_max; ++i)
     ASSERT_ATOLL_OK(database->create_family(Compression(), &family));
+  EXPECT_FALSE(database->has_room_for_family());
   ASSERT_ATOLL_OK(database.reopen());
   EXPECT_EQ(memtable_filter_part(database->find_family(first)), 0);
   EXPECT_GT(memtable_filter_part(database->shared_family()), 0);

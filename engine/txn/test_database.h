@@ -66,6 +66,7 @@ class TestDatabase final : public lsm::Database {
   lsm::Family *temp_family() override { return temp_families_[1].get(); }
 
   Status create_family(const lsm::Compression &, lsm::Family **) override { return unused(); }
+  bool has_room_for_family() override { return true; }
   lsm::Family *find_family(uint32_t id) override {
     return id < main_families_.size() ? main_families_[id].get() : nullptr;
   }

@@ -18,6 +18,7 @@
 #include "handler/server/guarded_handler.h"
 #include "handler/handlerton.h"
 #include "handler/ddl/definition.h"
+#include "handler/ddl/outgrown.h"
 #include "handler/ddl/prepared_writers.h"
 #include "handler/ddl/refusals.h"
 #include "handler/ddl/table_name.h"
@@ -172,7 +173,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
       ATOLL_RETURN_IF_ERROR(ah::note_partitioned_frm(name, std::move(frm)));
     else
       def.frm = std::move(frm);
-    return running->catalog()->create(&def, explicit_compression);
+    return running->catalog()->create(&def, explicit_compression || ah::will_outgrow(*form));
   });
   if (!status.ok() && is_part) drop_without_partitions(parsed);
   if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;

@@ -1,13 +1,24 @@
 // See outgrown.h.
 #include "handler/ddl/outgrown.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "catalog/record.h"
 #include "engine/running.h"
+#include "handler/server.h"
 
 namespace atoll::handler {
 namespace {
+
+// The length of a value takes so many bytes in a MEDIUMBLOB; more in a LONGBLOB.
+constexpr unsigned kLengthBytesOfMediumBlob = 3;
+
+bool is_for_objects(const Field &field) {
+  if ((field.flags & BLOB_FLAG) == 0 || field.type() == MYSQL_TYPE_GEOMETRY) return false;
+  const unsigned length_bytes = static_cast<const Field_blob &>(field).pack_length_no_ptr();
+  return field.charset() == &my_charset_bin && length_bytes >= kLengthBytesOfMediumBlob;
+}
 
 thread_local std::optional<uint64_t> running_bytes_max;
 thread_local uint32_t moved_count = 0;
@@ -29,6 +40,12 @@ uint32_t MoveOfOutgrown::moved() const { return moved_count; }
 
 bool MoveOfOutgrown::concerns(const catalog::TableDef &def) {
   return running_bytes_max && has_outgrown(def, *running_bytes_max);
+}
+
+bool will_outgrow(const TABLE &table) {
+  if (!engine::running()->database()->has_room_for_family()) return false;
+  return std::any_of(table.field, table.field + table.s->fields,
+                     [](const Field *field) { return is_for_objects(*field); });
 }
 
 bool has_outgrown(const catalog::TableDef &def, uint64_t bytes_max) {

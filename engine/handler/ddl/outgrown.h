@@ -6,6 +6,8 @@
 
 #include "catalog/catalog.h"
 
+struct TABLE;
+
 namespace atoll::handler {
 
 // For the life of this object, an ALTER TABLE ... FORCE of the calling thread moves only what takes more than
@@ -26,6 +28,11 @@ class MoveOfOutgrown {
   // is_running(), and the table is one to be moved.
   static bool concerns(const catalog::TableDef &def);
 };
+
+// Whether a new table is made for objects, and will outgrow the shared family within seconds of an import: it
+// has a MEDIUMBLOB or LONGBLOB. To move it then costs more than a third of the import's CPU and of the bytes
+// that it writes (bench/blob.py). False when there are so many families already that each is dear.
+bool will_outgrow(const TABLE &table);
 
 // Whether the table or partition takes more than `bytes_max` in the shared family, with its indexes. Reads as
 // much of it at most, and nothing of a table that is far from it.
