@@ -86,6 +86,15 @@ def publish(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def as_results(published: Path) -> dict[str, Any]:
+    """Returns the published steps in the shape of a report's results, for the table of aims."""
+    steps: dict[str, Any] = {}
+    for name, result in json.loads(published.read_text())["results"].items():
+        for step, seconds in result["steps_seconds"].items():
+            steps.setdefault(step, {"setups": {}})["setups"][name] = {"seconds": {"median": seconds}}
+    return {"results": steps}
+
+
 def page(published: dict[str, Any]) -> str:
     results = published["results"]
     rows = []

@@ -9,7 +9,6 @@ tables with access type and index. Runs are interleaved (query by query, engine 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -20,6 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from common.compare import summarize
+from common.report import Report
 from harness import paths
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory
 from harness.server import Server
@@ -27,7 +28,8 @@ from workloads.tpch_queries import QUERIES, TABLES
 
 GENERATOR = "tpchgen-cli"
 GENERATOR_VERSION = "4.0.0"
-ENGINES = ("InnoDB", "ATOLL")
+# By setup, as the reports name it.
+ENGINES = {"InnoDB": "InnoDB", "Atoll": "ATOLL"}
 CACHE_BYTES = 512 << 20
 # Plans that differ, and why. Any other difference fails the run.
 EXPLAINED = {
@@ -94,40 +96,72 @@ def run_query(connection: Any, query: str) -> tuple[float, list[tuple]]:
 
 
 def compare(server: Server, repeat: int, timeout_s: int) -> dict[int, dict[str, Any]]:
-    connections = {engine: server.connect(engine) for engine in ENGINES}
+    """Returns for each query its plans, whether plans and answers are the same, and the figures by setup."""
+    connections = {setup: server.connect(engine) for setup, engine in ENGINES.items()}
     for connection in connections.values():
         with connection.cursor() as cursor:
             cursor.execute(f"SET max_statement_time = {timeout_s}")
     results = {}
     for number, query in QUERIES.items():
-        plans = {engine: plan_of(connections[engine], query) for engine in ENGINES}
-        seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+        plans = {setup: plan_of(connection, query) for setup, connection in connections.items()}
+        runs: dict[str, list[dict[str, float]]] = {setup: [] for setup in ENGINES}
         answers = {}
-        for _ in range(repeat + 1):  # the first one warms
-            for engine in ENGINES:
-                spent, answers[engine] = run_query(connections[engine], query)
-                seconds[engine].append(spent)
-        medians = {engine: statistics.median(times[1:]) for engine, times in seconds.items()}
+        for repetition in range(repeat + 1):  # the first one warms
+            for setup, connection in connections.items():
+                seconds, answers[setup] = run_query(connection, query)
+                if repetition:
+                    runs[setup].append({"seconds": seconds})
         results[number] = {
-            "same_plan": plans["InnoDB"] == plans["ATOLL"],
-            "same_answer": answers["InnoDB"] == answers["ATOLL"],
+            "same_plan": plans["InnoDB"] == plans["Atoll"],
+            "same_answer": answers["InnoDB"] == answers["Atoll"],
             "rows": len(answers["InnoDB"]),
             "plans": plans,
-            "seconds": seconds,
-            "ratio": medians["ATOLL"] / medians["InnoDB"],
+            "setups": summarize(runs),
         }
         print(line_of(number, results[number]), flush=True)
     return results
 
 
+def ratio_of(result: dict[str, Any]) -> float:
+    return float(result["setups"]["Atoll"]["seconds"]["ratio"])
+
+
 def line_of(number: int, result: dict[str, Any]) -> str:
-    medians = {engine: statistics.median(result["seconds"][engine][1:]) for engine in ENGINES}
+    innodb, atoll = (result["setups"][setup]["seconds"]["median"] for setup in ENGINES)
     plan = "same plan" if result["same_plan"] else EXPLAINED.get(number, "OTHER PLAN")
     answer = "same answer" if result["same_answer"] else "OTHER ANSWER"
     return (
-        f"  Q{number:<3} InnoDB {medians['InnoDB']:7.3f} s  ATOLL {medians['ATOLL']:7.3f} s  "
-        f"ratio {result['ratio']:5.2f}  {answer}, {plan}"
+        f"  Q{number:<3} InnoDB {innodb:7.3f} s  Atoll {atoll:7.3f} s  "
+        f"ratio {ratio_of(result):5.2f}  {answer}, {plan}"
     )
+
+
+def report_of(results: dict[int, dict[str, Any]], loaded: dict[str, float], arguments: argparse.Namespace) -> Report:
+    """Makes the report: an answer or an unexplained plan that differs is a failure."""
+    settings = {"scale": arguments.scale, "repetitions": arguments.repeat, "clients": 1,
+                "caches": f"{CACHE_BYTES >> 20} MiB, warm", "values": "TPC-H's own"}  # fmt: skip
+    command = f"make bench-tpch SCALE={arguments.scale} REPEAT={arguments.repeat}"
+    text = (
+        "All 22 queries on both engines in one server, with the same optimizer and statistics of ANALYZE; the answers "
+        "are compared."
+    )
+    report = Report("tpch", "TPC-H", command, text, settings)
+    for number, result in results.items():
+        if not result["same_answer"]:
+            report.failures[f"Q{number}"] = "the answers differ"
+        elif not result["same_plan"] and number not in EXPLAINED:
+            report.failures[f"Q{number}"] = "the plans differ"
+    ratios = [ratio_of(result) for result in results.values()]
+    figures = {"median": {"ratio": statistics.median(ratios)}, "greatest": {"ratio": max(ratios)}}
+    cases = {f"Q{number}": result for number, result in results.items()}
+    report.results.update(queries=cases, load_seconds=loaded, summary={"setups": {"Atoll": figures}})
+    report.add_comparison("Seconds of each query", cases, "seconds", list(ENGINES))
+    rows = [
+        [f"Q{number}", EXPLAINED.get(number, "")] for number, result in results.items() if not result["same_plan"]
+    ]
+    if rows:
+        report.add_table("Plans that differ", ["", "Atoll's plan"], rows)
+    return report
 
 
 def main() -> int:
@@ -135,7 +169,6 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=float(os.environ.get("SCALE", "0.1")))
     parser.add_argument("--repeat", type=int, default=int(os.environ.get("REPEAT", "3")))
     parser.add_argument("--timeout", type=int, default=120, help="seconds for one query")
-    parser.add_argument("--output", type=Path, default=paths.BUILD / "bench")
     arguments = parser.parse_args()
     exit_cleanly_on_signals()
     home = scratch_directory("tpch")
@@ -144,34 +177,23 @@ def main() -> int:
     try:
         generate(arguments.scale, home / "data-files")
         server.initialize().start()
-        loaded = {engine: load(server, engine, home / "data-files") for engine in ENGINES}
+        loaded = {setup: load(server, engine, home / "data-files") for setup, engine in ENGINES.items()}
         server.restart()
         results = compare(server, arguments.repeat, arguments.timeout)
-        version = server.version()
         server.stop()
     finally:
         server.kill()
         discard(home)
-    same_plans = sum(result["same_plan"] for result in results.values())
-    same_answers = sum(result["same_answer"] for result in results.values())
-    unexplained = [n for n, result in results.items() if not result["same_plan"] and n not in EXPLAINED]
-    report = {
-        "ok": same_answers == len(results) and not unexplained,
-        "unexplained_plans": unexplained,
-        "scale": arguments.scale,
-        "repeat": arguments.repeat,
-        "mariadb": version,
-        "load_seconds": loaded,
-        "same_plans": same_plans,
-        "queries": results,
-    }
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "tpch.json").write_text(json.dumps(report, indent=1) + "\n")
-    median = statistics.median(result["ratio"] for result in results.values())
-    print(
-        f"{same_answers} of 22 answers and {same_plans} of 22 plans are the same; ATOLL takes {median:.2f} of InnoDB"
+    report = report_of(results, loaded, arguments)
+    report.save()
+    same_plans, same_answers = (
+        sum(result[what] for result in results.values()) for what in ("same_plan", "same_answer")
     )
-    return 0 if report["ok"] else 1
+    median = report.results["summary"]["setups"]["Atoll"]["median"]["ratio"]
+    print(
+        f"{same_answers} of 22 answers and {same_plans} of 22 plans are the same; Atoll takes {median:.2f} of InnoDB"
+    )
+    return 0 if not report.failures else 1
 
 
 if __name__ == "__main__":

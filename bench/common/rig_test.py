@@ -127,3 +127,14 @@ def test_a_goal_is_reached_missed_or_not_measured():
         "| delete | ≤ 1.0 | not measured |  |",
         "| insert | ≤ 0.8 | 0.90 | no |",
     ]
+
+
+def test_a_goal_compares_any_two_setups():
+    setups = {"Atoll local": {"tps": {"median": 200.0}}, "Atoll sync": {"tps": {"median": 50.0}}}
+    reports = {"commit": {"results": {"32": {"setups": setups}}}}
+    found, missing = (
+        goals.Goal("sync", "commit", ("32",), "tps", least=0.5, setup=setup, against="Atoll local")
+        for setup in ("Atoll sync", "Atoll async")
+    )
+    lines = goals.goals_table(reports, (found, missing)).splitlines()[4:]
+    assert lines == ["| sync | ≥ 0.5 of Atoll local | 0.25 | no |", "| sync | ≥ 0.5 of Atoll local | not measured |  |"]
