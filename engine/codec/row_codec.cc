@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
 #include "codec/column_access.h"
 
 namespace atoll::codec {
@@ -234,7 +235,17 @@ void RowCodec::pack(const uint8_t *record, std::string *out) const {
         copy_bytes(variable + position, as_bytes(bytes), bytes.size());
       });
   out->resize(old_length + head_length + length);
+  ATOLL_ASSERT(length <= variable_max);
+  ATOLL_ASSERT_DEAR(opens(std::string_view(*out).substr(old_length)));
 }
+
+// Only there: another caller of open() may keep the compiler from inlining it into the hot ones.
+#ifdef ATOLL_PARANOID
+bool RowCodec::opens(std::string_view packed) const noexcept {
+  OpenRow row;
+  return open(packed, &row) == Code::kOk;
+}
+#endif
 
 void RowCodec::pack_in_parts(const uint8_t *record, std::string *head,
                              std::vector<std::string_view> *variable) const {

@@ -1,8 +1,7 @@
 // See row_cursor.h. Batches: row_batches.cc.
 #include "table/row_cursor.h"
 
-#include <cassert>
-
+#include "base/assert.h"
 #include "base/work.h"
 #include "codec/large_row.h"
 
@@ -16,7 +15,7 @@ constexpr size_t kKeptBytesMax = 1 << 20;
 }  // namespace
 
 void RowCursor::move_to(Place place) {
-  assert(is_legal_move(place_, place));
+  ATOLL_ASSERT_DEAR(is_legal_move(place_, place));
   place_ = place;
 }
 

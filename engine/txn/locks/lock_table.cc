@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/assert.h"
 #include "base/work.h"
 #include "txn/locks/lock_table_impl.h"
 
@@ -78,7 +79,15 @@ Grant *find_grant(Lock *lock, const LockOwner::State *owner) {
   return nullptr;
 }
 
+bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mode) {
+  for (const Grant *g = &lock->first; g != nullptr; g = g->next) {
+    if (g->owner != nullptr && g->owner != owner && !compatible(g->mode, mode)) return false;
+  }
+  return true;
+}
+
 Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode) {
+  ATOLL_ASSERT_DEAR(holders_allow(lock, owner, mode));
   Grant *grant = &lock->first;
   if (grant->owner != nullptr) {
     grant = new Grant;
@@ -94,13 +103,6 @@ Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode) {
 
 void count_taken(Grant *grant) {
   if (grant->taken != kTakenMax) ++grant->taken;
-}
-
-bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mode) {
-  for (const Grant *g = &lock->first; g != nullptr; g = g->next) {
-    if (g->owner != nullptr && g->owner != owner && !compatible(g->mode, mode)) return false;
-  }
-  return true;
 }
 
 // LOCK-1. Returns the grant, new or extended, or nullptr if the owner has to wait.
@@ -179,6 +181,8 @@ void wake_queue(Lock *lock, const Request *except) {
 
 void remove_grant(Grant *grant) {
   Lock *lock = grant->lock;
+  ATOLL_ASSERT(grant->owner != nullptr);
+  ATOLL_ASSERT_DEAR(holders_allow(lock, grant->owner, grant->mode));
   if (grant == &lock->first) {
     grant->owner = nullptr;
     return;
@@ -416,6 +420,7 @@ void LockTable::unlock(LockOwner *owner, const LockKey &key) {
   Lock *lock = find(shard, key, hash);
   Grant *grant = lock == nullptr ? nullptr : find_grant(lock, state);
   if (grant == nullptr || grant->index < state->immune || grant->taken == kTakenMax) return;
+  ATOLL_ASSERT(grant->taken > 0 && state->held[grant->index] == grant);
   if (--grant->taken > 0) return;
   state->held[grant->index] = nullptr;
   state->held_count.fetch_sub(1, std::memory_order_relaxed);
