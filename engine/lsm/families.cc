@@ -21,9 +21,10 @@ uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, cons
 }  // namespace
 
 FamilyRegistry::FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings)
-    : db_(db), parts_(parts), settings_(std::move(settings)) {
-  thread_ = std::thread([this] { run(); });
-}
+    : db_(db),
+      parts_(parts),
+      settings_(std::move(settings)),
+      task_("atoll-families", RepeatedTask::kNoRhythm, [this] { work(); }) {}
 
 FamilyRegistry::~FamilyRegistry() {
   stop();
@@ -33,15 +34,6 @@ FamilyRegistry::~FamilyRegistry() {
       (void)db_->DestroyColumnFamilyHandle(handle);
     }
   }
-}
-
-void FamilyRegistry::stop() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    wake_.notify_all();
-  }
-  if (thread_.joinable()) thread_.join();
 }
 
 FamilyImpl *FamilyRegistry::insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) {
@@ -95,7 +87,7 @@ FamilyImpl *FamilyRegistry::take_pooled(const Compression &compression) {
   FamilyImpl *family = pool_.front();
   pool_.pop_front();
   family->state_ = FamilyImpl::State::kUsed;
-  if (pool_.size() < kPoolLow) wake_.notify_all();
+  if (pool_.size() < kPoolLow) task_.ask();
   return family;
 }
 
@@ -168,7 +160,7 @@ void FamilyRegistry::drop(uint32_t id) {
   if (found == families_.end() || found->second->state_ == FamilyImpl::State::kDropped) return;
   found->second->state_ = FamilyImpl::State::kDropped;
   to_drop_.push_back(found->second.get());
-  wake_.notify_all();
+  task_.ask();
 }
 
 bool FamilyRegistry::is_empty(FamilyImpl *family) {
@@ -204,46 +196,27 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
   }
   MutexLock lock(mutex_);
   reconciled_ = true;
-  wake_.notify_all();
+  task_.ask();
 }
 
 // ---- background ----------------------------------------------------------------------------------
 
-void FamilyRegistry::run() {
+void FamilyRegistry::work() {
+  drop_queued();
+  refill();
+  release_handles();
+}
+
+void FamilyRegistry::drop_queued() {
   MutexLock lock(mutex_);
-  while (!stopping_)
-    guarded([&] { run_once(&lock); },
-            [&](const Status &) ATOLL_UNCHECKED_THREADS {
-              if (!lock.is_held()) lock.lock();
-              wake_.wait_for(lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
-            });
-}
-
-void FamilyRegistry::run_once(MutexLock *lock) {
-  const bool refill_due = reconciled_ && pool_.size() < kPoolLow;
-  if (!to_drop_.empty()) {
-    drop_queued(lock);
-  } else if (refill_due) {
-    refill(lock);
-  } else if (!to_release_.empty()) {
-    wake_.wait_until(*lock, to_release_.front().first);
-  } else {
-    wake_.wait(*lock);
-  }
-  release_handles(lock);
-}
-
-void FamilyRegistry::drop_queued(MutexLock *lock) {
-  FamilyImpl *family = to_drop_.front();
-  lock->unlock();
-  const bool done = drop_now(family);
-  lock->lock();
-  if (done) {
+  while (!to_drop_.empty() && !*task_.stopping()) {
+    FamilyImpl *family = to_drop_.front();
+    lock.unlock();
+    if (!drop_now(family)) return task_.ask(kRetryInterval);
+    lock.lock();
     to_drop_.pop_front();
     to_release_.emplace_back(Clock::now() + settings_.release_delay, family);
-    return;
   }
-  wake_.wait_for(*lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
 }
 
 // An error may mean that only the OPTIONS file failed (FAMILY-3). Asking again tells: a family that is gone
@@ -260,34 +233,42 @@ bool FamilyRegistry::drop_now(FamilyImpl *family) {
   return false;
 }
 
-void FamilyRegistry::refill(MutexLock *lock) {
-  lock->unlock();
+void FamilyRegistry::refill() {
+  {
+    const MutexLock lock(mutex_);
+    if (!reconciled_ || pool_.size() >= kPoolLow) return;
+  }
   std::vector<FamilyImpl *> created;
   Status status;
   {
     MutexLock create_lock(create_mutex_);
     status = create_batch(settings_.default_compression, kBatchFamilies, &created);
   }
-  lock->lock();
-  pool_.insert(pool_.end(), created.begin(), created.end());
+  {
+    const MutexLock lock(mutex_);
+    pool_.insert(pool_.end(), created.begin(), created.end());
+  }
   if (status.ok()) return;
   if (settings_.log) settings_.log(ATOLL_LOG_WARNING, std::string("Atoll: ") + status.message());
-  wake_.wait_for(*lock, kRetryInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
+  task_.ask(kRetryInterval);
 }
 
 // A reader that still asks a released family for its handle gets that of the default family, which is always
 // empty.
-void FamilyRegistry::release_handles(MutexLock *lock) {
-  while (!to_release_.empty() && to_release_.front().first <= Clock::now()) {
-    FamilyImpl *family = to_release_.front().second;
+void FamilyRegistry::release_handles() {
+  MutexLock lock(mutex_);
+  while (!to_release_.empty()) {
+    const auto [due, family] = to_release_.front();
+    if (const auto left = due - Clock::now(); left > Clock::duration::zero())
+      return task_.ask(std::chrono::ceil<std::chrono::milliseconds>(left));
     to_release_.pop_front();
     if (family->compactions > 0) {
       to_release_.emplace_back(Clock::now() + settings_.release_delay, family);
       continue;
     }
-    lock->unlock();
+    lock.unlock();
     (void)db_->DestroyColumnFamilyHandle(family->handle_.exchange(db_->DefaultColumnFamily()));
-    lock->lock();
+    lock.lock();
   }
 }
 

@@ -27,11 +27,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/threads/repeated_task.h"
 #include "lsm/database.h"
 #include "lsm/options.h"
 
@@ -97,7 +97,7 @@ class FamilyRegistry {
 
   std::vector<FamilyImpl *> live();
   size_t pooled();
-  void stop();  // ends the background thread; pending drops are left to the next reconcile()
+  void stop() { task_.stop(); }  // pending drops are left to the next reconcile()
 
  private:
   Status create_batch(const Compression &compression, size_t count, std::vector<FamilyImpl *> *created)
@@ -106,12 +106,11 @@ class FamilyRegistry {
   FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) ATOLL_REQUIRES(mutex_);
   bool is_empty(FamilyImpl *family);
   bool drop_now(FamilyImpl *family);
-  void run();
-  // Requires, of these four: *lock holds mutex_, which they give back meanwhile.
-  void run_once(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
-  void drop_queued(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
-  void refill(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
-  void release_handles(MutexLock *lock) ATOLL_UNCHECKED_THREADS;
+  // Of the task, which alone takes from to_drop_ and to_release_.
+  void work();
+  void drop_queued();
+  void refill();
+  void release_handles();
   void note_ddl();
 
   rocksdb::DB *const db_;
@@ -120,7 +119,6 @@ class FamilyRegistry {
 
   Mutex create_mutex_;  // one batch at a time; taken before mutex_
   Mutex mutex_;
-  Condition wake_;
   std::unordered_map<uint32_t, std::unique_ptr<FamilyImpl>> families_ ATOLL_GUARDED_BY(mutex_);
   std::deque<FamilyImpl *> pool_ ATOLL_GUARDED_BY(mutex_);
   std::deque<FamilyImpl *> to_drop_ ATOLL_GUARDED_BY(mutex_);
@@ -128,8 +126,7 @@ class FamilyRegistry {
       ATOLL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ATOLL_GUARDED_BY(mutex_) = 1;
   bool reconciled_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  RepeatedTask task_;  // last: uses all of the above
 };
 
 }  // namespace atoll::lsm

@@ -1,5 +1,5 @@
 // Goes on with the threads that could be started.
-#include "base/threads.h"
+#include "base/threads/helpers.h"
 
 #include <gtest/gtest.h>
 

@@ -31,23 +31,13 @@ const char *reason_text(rocksdb::BackgroundErrorReason reason) {
 
 }  // namespace
 
-ErrorWatch::ErrorWatch(Log log) : log_(std::move(log)) {}
-
-ErrorWatch::~ErrorWatch() { stop(); }
+ErrorWatch::ErrorWatch(Log log)
+    : log_(std::move(log)), task_("atoll-resume", RepeatedTask::kNoRhythm, [this] { resume(); }) {}
 
 void ErrorWatch::start(rocksdb::DB *db) {
   MutexLock lock(mutex_);
   db_ = db;
-  thread_ = std::thread([this] { resume_loop(); });
-}
-
-void ErrorWatch::stop() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    wake_.notify_all();
-  }
-  if (thread_.joinable()) thread_.join();
+  task_.ask(kResumeInterval);
 }
 
 Status ErrorWatch::last_error() const {
@@ -71,7 +61,7 @@ void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status 
     if (reason != rocksdb::BackgroundErrorReason::kCompaction || status.code() == Code::kFenced) {
       error_ = status;
     }
-    wake_.notify_all();
+    task_.ask(kResumeInterval);
   }
   if (is_new && log_) log_(ATOLL_LOG_ERROR, std::string("Atoll: ") + status.message());
 }
@@ -98,22 +88,14 @@ void ErrorWatch::OnCompactionCompleted(rocksdb::DB * /*db*/,
   bytes_compacted_.fetch_add(compaction.stats.total_output_bytes, std::memory_order_relaxed);
 }
 
-void ErrorWatch::resume_loop() {
+// A full disk is asked again and again; RocksDB repeats the rest by itself.
+void ErrorWatch::resume() {
   MutexLock lock(mutex_);
-  while (!stopping_) {
-    if (error_.code() != Code::kNoSpace) {
-      wake_.wait(lock);
-      continue;
-    }
-    wake_.wait_for(lock, kResumeInterval, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
-    if (stopping_) return;
-    rocksdb::DB *const db = db_;
-    lock.unlock();
-    guarded_or_nothing([&] {
-      if (db->Resume().ok()) clear_error();
-    });
-    lock.lock();
-  }
+  if (db_ == nullptr || error_.code() != Code::kNoSpace) return;
+  rocksdb::DB *const db = db_;
+  lock.unlock();
+  task_.ask(kResumeInterval);
+  if (db->Resume().ok()) clear_error();
 }
 
 }  // namespace atoll::lsm

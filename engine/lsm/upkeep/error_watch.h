@@ -13,9 +13,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "base/mutex.h"
+#include "base/threads/repeated_task.h"
 #include "base/status.h"
 
 namespace atoll::lsm {
@@ -24,11 +24,10 @@ class ErrorWatch final : public rocksdb::EventListener {
  public:
   using Log = std::function<void(int level, const std::string &)>;
   explicit ErrorWatch(Log log);
-  ~ErrorWatch() override;
 
   // `db` may be resumed from now on, until stop().
   void start(rocksdb::DB *db);
-  void stop();
+  void stop() { task_.stop(); }
 
   Status last_error() const;
   uint64_t errors() const { return errors_.load(std::memory_order_relaxed); }
@@ -43,17 +42,15 @@ class ErrorWatch final : public rocksdb::EventListener {
 
  private:
   void note_error(rocksdb::BackgroundErrorReason reason, const Status &status);
-  void resume_loop();
+  void resume();
   void clear_error();
 
   const Log log_;
   mutable Mutex mutex_;
-  Condition wake_;
   Status error_ ATOLL_GUARDED_BY(mutex_);
-  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   rocksdb::DB *db_ ATOLL_GUARDED_BY(mutex_) = nullptr;
-  std::thread thread_;
   std::atomic<uint64_t> errors_{0}, bytes_flushed_{0}, bytes_compacted_{0};
+  RepeatedTask task_;  // last: uses all of the above
 };
 
 }  // namespace atoll::lsm

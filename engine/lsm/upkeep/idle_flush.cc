@@ -1,7 +1,5 @@
 #include "lsm/upkeep/idle_flush.h"
 
-#include "base/border/border.h"
-
 namespace atoll::lsm {
 namespace {
 
@@ -14,25 +12,10 @@ constexpr auto kPause = std::chrono::milliseconds(100);
 
 IdleFlush::IdleFlush(rocksdb::DB *db, std::function<std::vector<FamilyImpl *>()> live_families,
                      Settings settings)
-    : db_(db), live_families_(std::move(live_families)), settings_(settings), thread_([this] { run(); }) {}
-
-IdleFlush::~IdleFlush() { stop(); }
-
-void IdleFlush::stop() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    wake_.notify_all();
-  }
-  if (thread_.joinable()) thread_.join();
-}
-
-// False: stop.
-bool IdleFlush::wait(std::chrono::milliseconds time) {
-  MutexLock lock(mutex_);
-  wake_.wait_for(lock, time, [this]() ATOLL_REQUIRES(mutex_) { return stopping_; });
-  return !stopping_;
-}
+    : db_(db),
+      live_families_(std::move(live_families)),
+      settings_(settings),
+      task_("atoll-idle", settings.look_every, [this] { look(); }) {}
 
 bool IdleFlush::is_idle(FamilyImpl *family) {
   uint64_t rows = 0;
@@ -49,11 +32,6 @@ bool IdleFlush::is_idle(FamilyImpl *family) {
   return Clock::now() - seen.since >= settings_.idle_after;
 }
 
-void IdleFlush::run() {
-  // What finds no memory is done at the next look.
-  while (wait(settings_.look_every)) guarded_or_nothing([this] { look(); });
-}
-
 void IdleFlush::look() {
   rocksdb::FlushOptions options;
   options.allow_write_stall = false;
@@ -61,7 +39,7 @@ void IdleFlush::look() {
     if (!is_idle(family)) continue;
     (void)db_->Flush(options, family->handle());  // a failure is a background error, shown elsewhere
     seen_.erase(family->id());
-    if (!wait(kPause)) return;
+    if (!task_.rest(kPause)) return;
   }
 }
 

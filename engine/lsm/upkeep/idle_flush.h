@@ -8,11 +8,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/threads/repeated_task.h"
 #include "lsm/families.h"
 
 namespace atoll::lsm {
@@ -26,28 +25,21 @@ class IdleFlush {
     std::chrono::milliseconds look_every{10000};
   };
   IdleFlush(rocksdb::DB *db, std::function<std::vector<FamilyImpl *>()> live_families, Settings settings);
-  ~IdleFlush();
-  void stop();
+  void stop() { task_.stop(); }
 
  private:
   struct Seen {
     uint64_t rows = 0;
     std::chrono::steady_clock::time_point since;
   };
-  void run();
   void look();
   bool is_idle(FamilyImpl *family);
-  bool wait(std::chrono::milliseconds time);
 
   rocksdb::DB *const db_;
   const std::function<std::vector<FamilyImpl *>()> live_families_;
   const Settings settings_;
-  std::unordered_map<uint32_t, Seen> seen_;  // by family; only the thread's
-
-  Mutex mutex_;
-  Condition wake_;
-  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::unordered_map<uint32_t, Seen> seen_;  // by family; only the task's
+  RepeatedTask task_;                        // last: uses all of the above
 };
 
 }  // namespace atoll::lsm

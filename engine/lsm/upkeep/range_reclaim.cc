@@ -15,18 +15,7 @@ constexpr auto kPause = std::chrono::milliseconds(200);
 }  // namespace
 
 RangeReclaim::RangeReclaim(rocksdb::DB *db, atoll_store *store)
-    : db_(db), store_(store), thread_([this] { run(); }) {}
-
-RangeReclaim::~RangeReclaim() { stop(); }
-
-void RangeReclaim::stop() {
-  {
-    MutexLock lock(mutex_);
-    cancelled_ = true;
-    wake_.notify_all();
-  }
-  if (thread_.joinable()) thread_.join();
-}
+    : db_(db), store_(store), task_("atoll-reclaim", RepeatedTask::kNoRhythm, [this] { reclaim_first(); }) {}
 
 // Adjacent or overlapping ranges of one family become one job.
 void RangeReclaim::add(Family *family, std::string begin, std::string end) {
@@ -41,7 +30,7 @@ void RangeReclaim::add(Family *family, std::string begin, std::string end) {
     job = jobs_.erase(job);
   }
   jobs_.push_back({family, std::move(begin), std::move(end)});
-  wake_.notify_all();
+  task_.ask(kPause);
 }
 
 size_t RangeReclaim::pending() {
@@ -49,23 +38,17 @@ size_t RangeReclaim::pending() {
   return jobs_.size() + running_;
 }
 
-void RangeReclaim::run() {
+void RangeReclaim::reclaim_first() {
   MutexLock lock(mutex_);
-  while (!cancelled_) {
-    if (jobs_.empty()) {
-      wake_.wait(lock);
-      continue;
-    }
-    wake_.wait_for(lock, kPause, [this]() ATOLL_REQUIRES(mutex_) { return cancelled_.load(); });
-    if (cancelled_) return;
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    running_ = 1;
-    lock.unlock();
-    guarded_or_nothing([&] { reclaim(job); });  // compactions get to the range later
-    lock.lock();
-    running_ = 0;
-  }
+  if (jobs_.empty()) return;
+  const Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  running_ = 1;
+  lock.unlock();
+  guarded_or_nothing([&] { reclaim(job); });  // compactions get to the range later
+  lock.lock();
+  running_ = 0;
+  if (!jobs_.empty()) task_.ask(kPause);
 }
 
 void RangeReclaim::reclaim(const Job &job) {
@@ -80,7 +63,7 @@ void RangeReclaim::reclaim(const Job &job) {
   options.exclusive_manual_compaction = false;
   options.allow_write_stall = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kIfHaveCompactionFilter;
-  options.canceled = &cancelled_;
+  options.canceled = task_.stopping();
   (void)db_->CompactRange(options, handle, &begin, &end);
 }
 

@@ -9,9 +9,9 @@
 #include <functional>
 #include <list>
 #include <string>
-#include <thread>
 
 #include "base/mutex.h"
+#include "base/threads/repeated_task.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {
@@ -20,29 +20,26 @@ class RangeReclaim {
  public:
   // `store`: null without a bucket.
   RangeReclaim(rocksdb::DB *db, atoll_store *store);
-  ~RangeReclaim();
 
   // [begin, end) of `family` is covered by a range tombstone that is already written.
   void add(Family *family, std::string begin, std::string end);
   size_t pending();
-  void stop();
+  void stop() { task_.stop(); }
 
  private:
   struct Job {
     Family *family;
     std::string begin, end;
   };
-  void run();
+  void reclaim_first();
   void reclaim(const Job &job);
 
   rocksdb::DB *const db_;
   atoll_store *const store_;
   Mutex mutex_;
-  Condition wake_;
   std::list<Job> jobs_ ATOLL_GUARDED_BY(mutex_);
   size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  std::atomic<bool> cancelled_{false};
-  std::thread thread_;
+  RepeatedTask task_;  // last: uses all of the above
 };
 
 }  // namespace atoll::lsm
