@@ -37,7 +37,7 @@ struct Settings {
   unsigned long long block_cache_bytes = 128ULL << 20;
   unsigned long long transaction_memory_bytes = 64ULL << 20;
   // Of a table or partition, in the family that small tables share; 0: without limit.
-  unsigned long long shared_table_bytes_max = 32ULL << 20;
+  unsigned long long shared_table_bytes_max = 4ULL << 20;
   unsigned int history_retention_s = 0;
   unsigned long long history_bytes_max = 0;
   unsigned long compression_algorithm = static_cast<unsigned long>(lsm::Algorithm::kZstd);

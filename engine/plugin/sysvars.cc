@@ -243,7 +243,7 @@ MYSQL_SYSVAR_ULONGLONG(
     shared_table_max, live.shared_table_bytes_max, PLUGIN_VAR_RQCMDARG,
     "Bytes that a table or partition may take in the column family that small tables share. One that becomes "
     "larger moves to a family of its own, in the background, while it is used. 0: none moves",
-    nullptr, nullptr, 32 * kMiB, 0, 1024 * kGiB, 0);
+    nullptr, nullptr, 4 * kMiB, 0, 1024 * kGiB, 0);
 MYSQL_SYSVAR_UINT(compression_level, live.compression_level, PLUGIN_VAR_RQCMDARG,
                   "Level of atoll_compression: 1 to 22 for zstd, 1 to 9 for zlib; 0: the algorithm's default",
                   nullptr, nullptr, 0, 0, 22, 0);

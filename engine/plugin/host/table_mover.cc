@@ -20,7 +20,10 @@
 namespace atoll::plugin {
 namespace {
 
-constexpr auto kLookEach = std::chrono::seconds(1);
+// A load writes 30 MB a second into one table, and what is there when the move begins is written again.
+constexpr auto kLookEach = std::chrono::milliseconds(100);
+// With thousands of tables a look takes longer than that: looks take one part of a core, rests that many.
+constexpr int kRestParts = 5;
 // Between two tries of a move, doubled with each one that fails.
 constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::seconds(3600);
 // The shared family is looked through when it has grown by this part of the limit.
@@ -53,8 +56,11 @@ void TableMover::look() {
   if (running == nullptr || bytes_max == 0 || !mysqld_server_started || abort_loop ||
       !engine::may_write().ok())
     return;
-  if (!is_worth_looking(running, bytes_max)) return;
+  const Clock::time_point begin = Clock::now();
+  if (begin < not_before_ || !is_worth_looking(running, bytes_max)) return;
   const std::vector<Table> tables = outgrown(running, bytes_max);
+  const Clock::time_point end = Clock::now();
+  not_before_ = end + kRestParts * (end - begin);
   if (is_interrupted()) return;
   forget_due_retries_but(tables);
   for (const Table &table : tables) {

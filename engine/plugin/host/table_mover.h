@@ -2,10 +2,10 @@
 // used: sizes and statistics are exact for a table alone in its files, and only such a one can be moved or
 // cloned by its files.
 //
-// A thread looks each second whether the shared family has grown, and only then at its tables. A move is an
-// ALTER TABLE ... FORCE (handler/alter/online/online_move.h), which needs the table for itself for a moment
-// at its begin and its end: where a transaction holds it for longer than a second, the move is given up, and
-// tried again later.
+// A thread looks ten times a second whether the shared family has grown, and only then at its tables. A move
+// is an ALTER TABLE ... FORCE (handler/alter/online/online_move.h), which needs the table for itself for a
+// moment at its begin and its end: where a transaction holds it for longer than a second, the move is given
+// up, and tried again later.
 #pragma once
 
 #include <chrono>
@@ -52,6 +52,7 @@ class TableMover {
   // Of the thread below.
   uint64_t looked_at_bytes_ = 0;    // size of the shared family at the last look, or since
   uint64_t looked_with_limit_ = 0;  // in bytes
+  Clock::time_point not_before_;    // the next look
   std::map<Table, Retry> retries_;
   Background background_;  // last: uses all of the above
 };
