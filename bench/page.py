@@ -85,7 +85,11 @@ def page(reports: dict[str, dict[str, Any]]) -> str:
         else:
             print(f"{name} has no report: left out")
             sections.append(f"## {name}\n\nNot run yet: `make bench-{name}`.\n")
-    goals = [goals_table({**reports, "archive": archive_page.as_results(archive_page.PUBLISHED)})] if reports else []
+    goals = (
+        [goals_table({**reports, "archive": archive_page.as_results(archive_page.PUBLISHED)})]
+        if reports
+        else []
+    )
     return "\n".join([HEAD, *goals, *sections])
 
 

@@ -136,7 +136,9 @@ def line_of(number: int, result: dict[str, Any]) -> str:
     )
 
 
-def report_of(results: dict[int, dict[str, Any]], loaded: dict[str, float], arguments: argparse.Namespace) -> Report:
+def report_of(
+    results: dict[int, dict[str, Any]], loaded: dict[str, float], arguments: argparse.Namespace
+) -> Report:
     """Makes the report: an answer or an unexplained plan that differs is a failure."""
     settings = {"scale": arguments.scale, "repetitions": arguments.repeat, "clients": 1,
                 "caches": f"{CACHE_BYTES >> 20} MiB, warm", "values": "TPC-H's own"}  # fmt: skip
@@ -157,7 +159,9 @@ def report_of(results: dict[int, dict[str, Any]], loaded: dict[str, float], argu
     report.results.update(queries=cases, load_seconds=loaded, summary={"setups": {"Atoll": figures}})
     report.add_comparison("Seconds of each query", cases, "seconds", list(ENGINES))
     rows = [
-        [f"Q{number}", EXPLAINED.get(number, "")] for number, result in results.items() if not result["same_plan"]
+        [f"Q{number}", EXPLAINED.get(number, "")]
+        for number, result in results.items()
+        if not result["same_plan"]
     ]
     if rows:
         report.add_table("Plans that differ", ["", "Atoll's plan"], rows)

@@ -18,7 +18,7 @@ add_compile_options("SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/engine/base/name
 add_compile_definitions(_FILE_OFFSET_BITS=64 DBUG_OFF)
 
 if(ATOLL_SANITIZE)
-  add_compile_definitions(ATOLL_PARANOID)  # engine/base/assert.h
+  add_compile_definitions(ATOLL_PARANOID)  # engine/base/border/assert.h
 endif()
 if(ATOLL_SANITIZE STREQUAL "address")
   set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g -DNDEBUG")

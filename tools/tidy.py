@@ -207,7 +207,7 @@ def banned_calls(source: Source, _: Ratchet) -> Iterator[Finding]:
     for number, line in enumerate(source.code_lines, 1):
         for match in pattern.finditer(line):
             name = match.group(1)
-            if name == "abort" and source.is_test:
+            if name == "abort" and (source.is_test or source.path == "engine/base/border/assert.cc"):
                 continue
             yield Finding(source.path, number, "banned-call", f"{name}(); use {BANNED_CALLS[name]}")
 

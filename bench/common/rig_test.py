@@ -137,4 +137,7 @@ def test_a_goal_compares_any_two_setups():
         for setup in ("Atoll sync", "Atoll async")
     )
     lines = goals.goals_table(reports, (found, missing)).splitlines()[4:]
-    assert lines == ["| sync | ≥ 0.5 of Atoll local | 0.25 | no |", "| sync | ≥ 0.5 of Atoll local | not measured |  |"]
+    assert lines == [
+        "| sync | ≥ 0.5 of Atoll local | 0.25 | no |",
+        "| sync | ≥ 0.5 of Atoll local | not measured |  |",
+    ]

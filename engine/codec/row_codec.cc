@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "base/assert.h"
+#include "base/border/assert.h"
 #include "codec/column_access.h"
 
 namespace atoll::codec {

@@ -1,7 +1,7 @@
 // See row_cursor.h. Batches: row_batches.cc.
 #include "table/row_cursor.h"
 
-#include "base/assert.h"
+#include "base/border/assert.h"
 #include "base/work.h"
 #include "codec/large_row.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/border/border.h"
 #include "base/interrupt.h"
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 #include "codec/large_row.h"
 
 namespace atoll::handler {

@@ -11,7 +11,7 @@
 
 #include "base/border/border.h"
 #include "base/mutex.h"
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 #include "bridge/result.h"
 #include "lsm/load/external_sort.h"
 #include "lsm/options.h"

@@ -5,7 +5,7 @@
 #include <future>
 
 #include "base/border/border.h"
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 #include "lsm/load/sort_run.h"
 
 namespace atoll::lsm {

@@ -10,7 +10,7 @@
 
 #include "base/border/border.h"
 #include "base/interrupt.h"
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 #include "bridge/result.h"
 #include "lsm/database.h"
 

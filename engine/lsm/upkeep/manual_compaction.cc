@@ -4,7 +4,7 @@
 
 #include "base/border/border.h"
 #include "base/interrupt.h"
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {

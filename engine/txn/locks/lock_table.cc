@@ -12,7 +12,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/assert.h"
+#include "base/border/assert.h"
 #include "base/work.h"
 #include "txn/locks/lock_table_impl.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 #include "base/work.h"
 
 namespace atoll::txn {

@@ -1,5 +1,5 @@
 // See assert.h.
-#include "base/assert.h"
+#include "base/border/assert.h"
 
 #include <cstdio>
 #include <cstdlib>

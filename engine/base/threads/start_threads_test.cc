@@ -1,5 +1,5 @@
 // Goes on with the threads that could be started.
-#include "base/threads/helpers.h"
+#include "base/threads/start_threads.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Goal:   a broken condition ends the process and says which it was; one that holds costs nothing but itself.
 // Method: in a child process.
-#include "base/assert.h"
+#include "base/border/assert.h"
 
 #include <gtest/gtest.h>
 
