@@ -226,7 +226,10 @@ def describe_versions(running: Running | None = None) -> dict[str, str]:
     pinned = dict(line.partition("=")[::2] for line in PINNED.read_text().splitlines() if "=" in line)
     versions["rocksdb of atoll"] = pinned["ROCKSDB_VERSION"]
     if running is None:
-        versions["mariadb"] = _first_line([str(paths.program("mariadbd")), "--version"])
+        # "/path/of/mariadbd  Ver 10.11.18-MariaDB-… for …"
+        versions["mariadb"] = (
+            _first_line([str(paths.program("mariadbd")), "--version"]).partition("Ver ")[2].split()[0]
+        )
         return versions
     versions["mariadb"] = running.server.version().removesuffix("-log")
     if running.minio:
