@@ -158,6 +158,26 @@ TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
   EXPECT_GT(memtable_filter_part(database->shared_family()), 0);
 }
 
+// RocksDB would keep the last one of each family that is not written any more, for conflict checks.
+TEST(DatabaseTest, a_flushed_memtable_leaves_memory) {
+  TestDatabase database(false);
+  ASSERT_ATOLL_OK(database.open());
+  const auto memtable_bytes = [&] {
+    const auto counters = database->counters();
+    return std::map<std::string, uint64_t>(counters.begin(), counters.end()).at("memtable_bytes");
+  };
+  const auto write_and_flush = [&] {
+    Family *const family = database->shared_family();
+    ASSERT_ATOLL_OK(database.put(family, test_key(1), std::string(4 << 20, 'v')));
+    EXPECT_GE(memtable_bytes(), 4 << 20);
+    ASSERT_ATOLL_OK(database->flush(family));
+    EXPECT_TRUE(TestDatabase::wait_for([&] { return memtable_bytes() < 2 << 20; }));
+  };
+  write_and_flush();
+  ASSERT_ATOLL_OK(database.reopen());  // the family is opened now, and was created before
+  write_and_flush();
+}
+
 TEST(DatabaseTest, a_fenced_database_refuses_writes_and_keeps_serving_reads) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());

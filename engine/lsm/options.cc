@@ -249,8 +249,6 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   options.max_write_buffer_number = 4;
   // 5,000 families each hold at least one arena block while they have a row in memory.
   options.arena_block_size = 128 * 1024;
-  // Not 0: TransactionDB would keep flushed memtables for conflict checks that Atoll does not ask for.
-  options.max_write_buffer_size_to_maintain = 1;
   options.level_compaction_dynamic_level_bytes = true;
   options.target_file_size_base = kTableFileBytes;
   options.max_bytes_for_level_base = 4 * kTableFileBytes;
