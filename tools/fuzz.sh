@@ -38,7 +38,8 @@ build_tables() {
 
 build_cpp() {
   local codec=$ATOLL_ROOT/engine/codec
-  local sources=("$codec"/{key_codec,key_decode,key_parts,key_text,large_row,row_codec}.cc "$ATOLL_ROOT/engine/base/status.cc")
+  local sources=("$codec"/{key_codec,key_decode,key_parts,key_text,large_row,row_codec}.cc)
+  sources+=("$ATOLL_ROOT"/engine/base/{status,border/assert}.cc)
   sources+=("$ATOLL_ROOT/fuzz/engine_fuzz.cc")
   # Built again only when a source is newer.
   if [ -x "$fuzz/engine_fuzz" ] &&
