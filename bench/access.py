@@ -8,7 +8,6 @@ Tables are filled and compacted, then the server restarts. A change is rolled ba
 
 from __future__ import annotations
 
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "cost"))
 
-from common.compare import figure, interleave
+from common.compare import interleave, summary_of_ratios
 from common.fleet import arguments_parser, command_of, fleet, repetitions_of
 from common.measure import cpu_clock_s, wait_idle
 from common.report import Report, two_digits
@@ -79,22 +78,6 @@ class AccessPaths:
         return {"cpu_us": spent_s / self.executions * 1e6}
 
 
-def summary(cases: dict[str, dict[str, Any]], setups: list[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """Returns for each setup the median of the ratios, the greatest, and how many are above 1.5 and 2."""
-    found = {}
-    for setup in setups:
-        ratios = [ratio for case in cases.values() if (ratio := figure(case, setup, "cpu_us", "ratio"))]
-        if ratios:
-            values = {
-                "median": statistics.median(ratios),
-                "greatest": max(ratios),
-                "above 1.5": float(sum(ratio > 1.5 for ratio in ratios)),
-                "above 2": float(sum(ratio > 2 for ratio in ratios)),
-            }
-            found[setup] = {name: {"ratio": value} for name, value in values.items()}
-    return found
-
-
 def main() -> int:
     parser = arguments_parser(__doc__.splitlines()[0], rows=200_000)
     parser.add_argument("--only", default="", help="names of statements that contain this")
@@ -122,7 +105,7 @@ def main() -> int:
         paths = AccessPaths(runnings, arguments.rows, executions)
         paths.load()
         cases = {pattern.name: paths.run(pattern, repetitions) for pattern in chosen}
-    found = summary(cases, [setup for setup in setups if setup != BASELINE])
+    found = summary_of_ratios(cases, [setup for setup in setups if setup != BASELINE], "cpu_us")
     report.results.update(statements=cases, summary={"setups": found})
     rows = [
         [name, *(two_digits(value["ratio"]) for value in values.values())] for name, values in found.items()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from common.compare import summarize
+from common.compare import figure, summarize, summary_of_ratios
 from common.report import Report
 from harness import paths
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory
@@ -122,17 +121,13 @@ def compare(server: Server, repeat: int, timeout_s: int) -> dict[int, dict[str, 
     return results
 
 
-def ratio_of(result: dict[str, Any]) -> float:
-    return float(result["setups"]["Atoll"]["seconds"]["ratio"])
-
-
 def line_of(number: int, result: dict[str, Any]) -> str:
-    innodb, atoll = (result["setups"][setup]["seconds"]["median"] for setup in ENGINES)
+    innodb, atoll = (figure(result, setup, "seconds") for setup in ENGINES)
+    ratio = figure(result, "Atoll", "seconds", "ratio")
     plan = "same plan" if result["same_plan"] else EXPLAINED.get(number, "OTHER PLAN")
     answer = "same answer" if result["same_answer"] else "OTHER ANSWER"
     return (
-        f"  Q{number:<3} InnoDB {innodb:7.3f} s  Atoll {atoll:7.3f} s  "
-        f"ratio {ratio_of(result):5.2f}  {answer}, {plan}"
+        f"  Q{number:<3} InnoDB {innodb:7.3f} s  Atoll {atoll:7.3f} s  ratio {ratio:5.2f}  {answer}, {plan}"
     )
 
 
@@ -153,10 +148,10 @@ def report_of(
             report.failures[f"Q{number}"] = "the answers differ"
         elif not result["same_plan"] and number not in EXPLAINED:
             report.failures[f"Q{number}"] = "the plans differ"
-    ratios = [ratio_of(result) for result in results.values()]
-    figures = {"median": {"ratio": statistics.median(ratios)}, "greatest": {"ratio": max(ratios)}}
     cases = {f"Q{number}": result for number, result in results.items()}
-    report.results.update(queries=cases, load_seconds=loaded, summary={"setups": {"Atoll": figures}})
+    report.results.update(
+        queries=cases, load_seconds=loaded, summary={"setups": summary_of_ratios(cases, ["Atoll"], "seconds")}
+    )
     report.add_comparison("Seconds of each query", cases, "seconds", list(ENGINES))
     rows = [
         [f"Q{number}", EXPLAINED.get(number, "")]

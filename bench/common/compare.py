@@ -85,6 +85,24 @@ def figure(results: dict[str, Any], setup: str, name: str, what: str = "median")
     return results["setups"].get(setup, {}).get(name, {}).get(what)
 
 
+def summary_of_ratios(
+    cases: dict[str, dict[str, Any]], setups: Sequence[str], name: str
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Returns for each setup the median of its ratios of one figure, the greatest, and how many are above 1.5 and 2."""
+    found = {}
+    for setup in setups:
+        ratios = [ratio for case in cases.values() if (ratio := figure(case, setup, name, "ratio"))]
+        if ratios:
+            values = {
+                "median": statistics.median(ratios),
+                "greatest": max(ratios),
+                "above 1.5": float(sum(ratio > 1.5 for ratio in ratios)),
+                "above 2": float(sum(ratio > 2 for ratio in ratios)),
+            }
+            found[setup] = {what: {"ratio": value} for what, value in values.items()}
+    return found
+
+
 def _flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
     for name, value in values.items():
         if name in NOT_COMPARED:

@@ -102,11 +102,12 @@ def _ratio(goal: Goal, reports: dict[str, dict[str, Any]]) -> float | None:
     if goal.report not in reports:
         return None
     case: Any = reports[goal.report]["results"]
-    for key in (*goal.path, "setups"):
+    for key in goal.path:
         if key not in case:
             return None
         case = case[key]
-    case = {"setups": case}
+    if "setups" not in case:
+        return None
     if goal.against == BASELINE:
         return figure(case, goal.setup, goal.figure, "ratio")
     own, other = (figure(case, setup, goal.figure) for setup in (goal.setup, goal.against))

@@ -228,7 +228,7 @@ def describe_versions(running: Running | None = None) -> dict[str, str]:
     if running is None:
         # "/path/of/mariadbd  Ver 10.11.18-MariaDB-… for …"
         versions["mariadb"] = (
-            _first_line([str(paths.program("mariadbd")), "--version"]).partition("Ver ")[2].split()[0]
+            _first_line([str(paths.program("mariadbd")), "--version"]).partition("Ver ")[2].partition(" ")[0]
         )
         return versions
     versions["mariadb"] = running.server.version().removesuffix("-log")

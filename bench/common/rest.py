@@ -24,8 +24,8 @@ GROUP_BYTES_MIN = 320 * MIB
 DELETE_TIMEOUT_S = 120
 PURGE_TIMEOUT_S = 120
 PURGED = 20  # transactions in InnoDB's history that may stay
-# Files in the bucket beside the tables', and blocks that a file does not fill.
 BUCKET_FOLDERS = {"sst", "wal"}  # of table files, and of the log of what is in none yet
+# Files in the bucket beside the tables', and blocks that a file does not fill.
 TABLES_SLACK = 1.03
 TABLES_SLACK_BYTES = 1 * MIB
 

@@ -46,7 +46,6 @@ class ATOLL_THREAD_RULE(scoped_lockable) MutexLock {
   ~MutexLock() ATOLL_THREAD_RULE(release_capability()) = default;
   void lock() ATOLL_THREAD_RULE(acquire_capability()) { lock_.lock(); }
   void unlock() ATOLL_THREAD_RULE(release_capability()) { lock_.unlock(); }
-  bool is_held() const { return lock_.owns_lock(); }
 
  private:
   friend class Condition;

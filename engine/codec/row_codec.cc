@@ -236,16 +236,11 @@ void RowCodec::pack(const uint8_t *record, std::string *out) const {
       });
   out->resize(old_length + head_length + length);
   ATOLL_ASSERT(length <= variable_max);
-  ATOLL_ASSERT_DEAR(opens(std::string_view(*out).substr(old_length)));
+  ATOLL_ASSERT_DEAR([&] {
+    OpenRow row;
+    return open(std::string_view(*out).substr(old_length), &row) == Code::kOk;
+  }());
 }
-
-// Only there: another caller of open() may keep the compiler from inlining it into the hot ones.
-#ifdef ATOLL_PARANOID
-bool RowCodec::opens(std::string_view packed) const noexcept {
-  OpenRow row;
-  return open(packed, &row) == Code::kOk;
-}
-#endif
 
 void RowCodec::pack_in_parts(const uint8_t *record, std::string *head,
                              std::vector<std::string_view> *variable) const {

@@ -112,7 +112,6 @@ class RowCodec {
   const RowLayout *layout_for(uint32_t version) const noexcept;
   const RowLayout *layout_named_in(std::string_view packed) const noexcept;
   Code open(std::string_view packed, OpenRow *row) const noexcept;
-  bool opens(std::string_view packed) const noexcept;  // defined in paranoid builds
   Code unpack_column(const OpenRow &row, size_t index, uint8_t *record) const noexcept;
   Code unpack_default(size_t index, uint8_t *record) const noexcept;
   Code find_default(size_t index, PackedValue *out) const noexcept;

@@ -203,6 +203,7 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
 
 void FamilyRegistry::work() {
   drop_queued();
+  if (*task_.stopping()) return;
   refill();
   release_handles();
 }

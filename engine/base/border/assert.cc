@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/log.h"
-
 namespace atoll {
 
 void end_for_broken_condition(const char *condition, const char *file, int line) noexcept {
@@ -15,8 +13,7 @@ void end_for_broken_condition(const char *condition, const char *file, int line)
       "Atoll ends the server because of a mistake in its own code, before wrong data are written: %s is "
       "not true (%s:%d). Start it again, and report this line",
       condition, file, line);
-  log_at_level(static_cast<int>(LogLevel::kError), message);
-  std::fprintf(stderr, "%s\n", message);
+  std::fprintf(stderr, "%s\n", message);  // the server's error log
   std::abort();
 }
 

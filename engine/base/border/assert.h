@@ -21,7 +21,7 @@
 
 namespace atoll {
 
-// Logs the condition and aborts the process.
+// Writes the condition to stderr, which is the server's error log, and aborts the process.
 [[noreturn]] void end_for_broken_condition(const char *condition, const char *file, int line) noexcept;
 
 }  // namespace atoll

@@ -43,9 +43,9 @@ bool MoveOfOutgrown::concerns(const catalog::TableDef &def) {
 }
 
 bool will_outgrow(const TABLE &table) {
-  if (!engine::running()->database()->has_room_for_family()) return false;
-  return std::any_of(table.field, table.field + table.s->fields,
-                     [](const Field *field) { return is_for_objects(*field); });
+  const bool has_objects = std::any_of(table.field, table.field + table.s->fields,
+                                       [](const Field *field) { return is_for_objects(*field); });
+  return has_objects && engine::running()->database()->has_room_for_family();
 }
 
 bool has_outgrown(const catalog::TableDef &def, uint64_t bytes_max) {

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "base/threads/repeated_task.h"
 #include "base/status.h"
+#include "base/threads/repeated_task.h"
 
 namespace atoll::lsm {
 

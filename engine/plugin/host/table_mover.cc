@@ -20,9 +20,11 @@
 namespace atoll::plugin {
 namespace {
 
-// A load writes 30 MB a second into one table, and what is there when the move begins is written again.
+// A load can write 30 MB a second into one table. The move reads and writes again all rows that the table has
+// when it begins, so the mover looks often.
 constexpr auto kLookEach = std::chrono::milliseconds(100);
-// With thousands of tables a look takes longer than that: looks take one part of a core, rests that many.
+// With thousands of tables a look takes long. After it the mover rests so many times as long, and so takes a
+// sixth of one core at most.
 constexpr int kRestParts = 5;
 // Between two tries of a move, doubled with each one that fails.
 constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::seconds(3600);
