@@ -162,10 +162,7 @@ TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
 TEST(DatabaseTest, a_flushed_memtable_leaves_memory) {
   TestDatabase database(false);
   ASSERT_ATOLL_OK(database.open());
-  const auto memtable_bytes = [&] {
-    const auto counters = database->counters();
-    return std::map<std::string, uint64_t>(counters.begin(), counters.end()).at("memtable_bytes");
-  };
+  const auto memtable_bytes = [&] { return database.counter("memtable_bytes"); };
   const auto write_and_flush = [&] {
     Family *const family = database->shared_family();
     ASSERT_ATOLL_OK(database.put(family, test_key(1), std::string(4 << 20, 'v')));
@@ -277,13 +274,7 @@ TEST(DatabaseTest, delete_range_hides_rows_at_once_and_gives_the_space_back) {
   EXPECT_EQ(database.count(family), 2000);
   EXPECT_EQ(database.get(family, test_key(7, 1)), "");
   EXPECT_EQ(database.get(family, test_key(7, 2)), std::string(100, 'b'));
-  const auto pending = [&] {
-    for (const auto &[name, value] : database->counters()) {
-      if (name == "ranges_to_reclaim") return value;
-    }
-    return ~uint64_t{0};
-  };
-  ASSERT_TRUE(TestDatabase::wait_for([&] { return pending() == 0; }));
+  ASSERT_TRUE(TestDatabase::wait_for([&] { return database.counter("ranges_to_reclaim") == 0; }));
   uint64_t keys = 0;
   database->db(Side::kMain)->GetIntProperty(family->handle(), "rocksdb.estimate-num-keys", &keys);
   EXPECT_EQ(keys, 2000u);

@@ -10,23 +10,16 @@
 namespace atoll::lsm {
 namespace {
 
-uint64_t counter(TestDatabase &database, const std::string &wanted) {
-  for (const auto &[name, value] : database->counters()) {
-    if (name == wanted) return value;
-  }
-  return ~uint64_t{0};
-}
-
 TEST(FamiliesTest, families_of_the_default_compression_come_from_a_pool) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());
   database->reconcile_families([](uint32_t) { return false; });
-  ASSERT_TRUE(TestDatabase::wait_for([&] { return counter(database, "families_pooled") > 0; }));
+  ASSERT_TRUE(TestDatabase::wait_for([&] { return database.counter("families_pooled") > 0; }));
   const size_t noted = database.store()->count("note_ddl");
-  const uint64_t pooled = counter(database, "families_pooled");
+  const uint64_t pooled = database.counter("families_pooled");
   Family *family = nullptr;
   ASSERT_ATOLL_OK(database->create_family(database.options.default_compression, &family));
-  EXPECT_EQ(counter(database, "families_pooled"), pooled - 1);
+  EXPECT_EQ(database.counter("families_pooled"), pooled - 1);
   EXPECT_EQ(database.store()->count("note_ddl"), noted);
 }
 
@@ -65,7 +58,7 @@ TEST(FamiliesTest, unknown_families_return_to_the_pool_or_are_dropped) {
   EXPECT_EQ(database.get(database->find_family(known_id), "k"), "v");
   EXPECT_EQ(database->find_family(orphan_id), nullptr);
   ASSERT_TRUE(TestDatabase::wait_for([&] { return database.store()->count("note_ddl") > noted; }));
-  EXPECT_GT(counter(database, "families_pooled"), 0u);  // the rest of the first batch
+  EXPECT_GT(database.counter("families_pooled"), 0u);  // the rest of the first batch
   ASSERT_ATOLL_OK(database.reopen());
   EXPECT_EQ(database->find_family(orphan_id), nullptr);
   EXPECT_EQ(database.get(database->find_family(known_id), "k"), "v");

@@ -69,6 +69,13 @@ class TestDatabase {
     for (rows->SeekToFirst(); rows->Valid(); rows->Next()) ++found;
     return rows->status().ok() ? found : -1;
   }
+  // The greatest number when there is none of that name.
+  uint64_t counter(const std::string &wanted) {
+    for (const auto &[name, value] : database_->counters()) {
+      if (name == wanted) return value;
+    }
+    return ~uint64_t{0};
+  }
   size_t remove_local_tables() {
     size_t removed = 0;
     for (const auto &entry : std::filesystem::directory_iterator(options.local_dir)) {
