@@ -113,13 +113,13 @@ def _wait_deleted(running: Running) -> None:
     folder = running.bucket_directory() or running.server.data / "atoll_bucket"
     while True:
         in_use = running.server.counter("Atoll_files_bytes")
-        there = sum(
-            size
-            for path, size in disk.file_sizes(folder).items()
-            if not BUCKET_FOLDERS.isdisjoint(path.relative_to(folder).parts)
-        )
-        if there <= in_use * TABLES_SLACK + TABLES_SLACK_BYTES:
+        there = {
+            kind: sum(size for path, size in files.items() if kind in path.relative_to(folder).parts)
+            for files in [disk.file_sizes(folder)]
+            for kind in BUCKET_FOLDERS
+        }
+        if sum(there.values()) <= in_use * TABLES_SLACK + TABLES_SLACK_BYTES:
             return
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{there} bytes of tables and log are in the bucket, {in_use} in use")
+            raise TimeoutError(f"bytes in the bucket: {there}, of which tables in use are {in_use}")
         time.sleep(0.5)

@@ -142,6 +142,16 @@ ATOLL_FAKE atoll_result atoll_store_bind_file(atoll_store *store, const char *st
   return result;
 }
 
+ATOLL_FAKE atoll_result atoll_store_share_file(atoll_store *store, uint64_t from, uint64_t number) {
+  const atoll_result result = store->record("share " + std::to_string(from));
+  if (result.code != 0) return result;
+  atoll::MutexLock lock(store->mutex);
+  const auto source = store->files.find(from);
+  if (source == store->files.end()) return atoll_store::answer(atoll::Code::kNotFound, "no such file");
+  store->files[number] = store->upload(source->second.path, std::to_string(number) + ".sst");
+  return result;
+}
+
 ATOLL_FAKE void atoll_store_unstage_file(atoll_store *store, const char *staged_path) {
   (void)store->record("unstage", false);
   atoll::MutexLock lock(store->mutex);

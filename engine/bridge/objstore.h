@@ -108,6 +108,11 @@ atoll_result atoll_store_stage_file(atoll_store *store, const char *path);
 atoll_result atoll_store_bind_file(atoll_store *store, const char *staged_path, uint64_t number,
                                    const char *path);
 
+/* File `number` shares the object of file `from` from now on: it is another name for the same bytes. Durable.
+ * Blocks: until `from` is uploaded. Errors: kNotFound (there is no file `from` any more), kFenced; kInterrupted at
+ * close, or when the statement of this thread was killed; kUnavailable, kNoSpace (local disk). No request. */
+atoll_result atoll_store_share_file(atoll_store *store, uint64_t from, uint64_t number);
+
 /* Forgets a staged file that was never bound; its object is deleted. */
 void atoll_store_unstage_file(atoll_store *store, const char *staged_path);
 

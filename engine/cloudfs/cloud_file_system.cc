@@ -280,9 +280,11 @@ IOStatus CloudFileSystem::current_renamed(const std::string &from, const std::st
 
 IOStatus CloudFileSystem::LinkFile(const std::string &from, const std::string &to, const IOOptions &options,
                                    IODebugContext *debug) {
-  const FileName target = name_of(to);
+  const FileName source = name_of(from), target = name_of(to);
   if (target.kind == FileKind::kTable) {
     if (IOStatus status = check_may_write(store_); !status.ok()) return status;
+    if (source.kind == FileKind::kTable)
+      return to_io_status(atoll_store_share_file(store_, source.number, target.number));
   }
   IOStatus status = FileSystemWrapper::LinkFile(from, to, options, debug);
   if (!status.ok() || target.kind != FileKind::kTable) return status;

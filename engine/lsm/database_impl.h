@@ -33,6 +33,7 @@ class DatabaseImpl final : public Database {
   Family *temp_family() override { return temp_family_.get(); }
 
   Status create_family(const Compression &compression, Family **out) override;
+  Status clone_family(Family *source, const Compression &compression, Family **out) override;
   bool has_room_for_family() override;
   Family *find_family(uint32_t id) override;
   void drop_family(uint32_t id) override;

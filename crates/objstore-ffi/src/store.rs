@@ -141,6 +141,19 @@ pub unsafe extern "C" fn atoll_store_bind_file(
 
 /// # Safety
 ///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_share_file(
+    store: *const StoreHandle,
+    from: u64,
+    number: u64,
+) -> AtollResult {
+    // SAFETY: the caller upholds the rule above.
+    guarded(|| unsafe { reach(store) }.share_file(from, number))
+}
+
+/// # Safety
+///
 /// - `store` is open; `staged_path` is NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_unstage_file(store: *const StoreHandle, staged_path: *const c_char) {

@@ -42,6 +42,8 @@ pub(super) struct Entry {
     number: AtomicU64,
     pub(super) upload: Mutex<Upload>,
     pub(super) place: RwLock<Place>,
+    /// The local file that tells of a shared object, until a root does (FILE-6).
+    note: Mutex<Option<PathBuf>>,
 }
 
 impl Entry {
@@ -54,6 +56,7 @@ impl Entry {
             number: AtomicU64::new(0),
             upload: Mutex::new(Upload::Queued),
             place: RwLock::new(Place::Local(path.to_owned())),
+            note: Mutex::default(),
         }
     }
 
@@ -66,6 +69,7 @@ impl Entry {
             number: AtomicU64::new(number),
             upload: Mutex::new(Upload::Done { crc32c: record.crc32c, part_crcs: Vec::new() }),
             place: RwLock::new(local.map_or(Place::Bucket, Place::Local)),
+            note: Mutex::default(),
         }
     }
 
@@ -90,6 +94,25 @@ impl Entry {
                 Some(FileRecord { key, size: self.size, crc32c: *crc32c, labels })
             }
             _ => None,
+        }
+    }
+
+    /// Errors: why there is nothing to upload.
+    pub(super) fn failure(&self) -> Result<(), StoreError> {
+        match &*self.upload.lock() {
+            Upload::Failed(error) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn remember_note(&self, note: PathBuf) {
+        *self.note.lock() = Some(note);
+    }
+
+    /// A root names the file, or nobody needs it any more. What cannot be deleted is deleted at the next open.
+    pub(super) fn delete_note(&self) {
+        if let Some(note) = self.note.lock().take() {
+            let _ = std::fs::remove_file(note);
         }
     }
 

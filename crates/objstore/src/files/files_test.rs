@@ -60,7 +60,7 @@ impl Fixture {
         })
         .unwrap();
         files.set_epoch(3);
-        files.install(map).unwrap();
+        files.install(map, Vec::new()).unwrap();
         Self { files, bucket, store, folder, runtime }
     }
 

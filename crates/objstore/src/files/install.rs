@@ -1,7 +1,7 @@
 //! Fills the registry at open: from the published map and from what lies in RocksDB's directory.
 
 use super::entry::{Entry, Place};
-use super::{FileRecord, Files};
+use super::{FileRecord, Files, SharedFile};
 use crate::cache::Cache;
 use crate::error::{Result, StoreError};
 use std::collections::BTreeMap;
@@ -14,8 +14,13 @@ impl Files {
     ///
     /// Requires: called once, after `set_epoch`, before RocksDB opens; not on the runtime's threads.
     /// A local file of a wrong size counts as absent. Local files whose MANIFEST no longer needs them are
-    /// added too; RocksDB removes them while it opens.
-    pub fn install(self: &Arc<Self>, map: Vec<(u64, FileRecord)>) -> Result<()> {
+    /// added too; RocksDB removes them while it opens. So are the `noted` ones, which share
+    /// an object and which no root may name yet.
+    pub(crate) fn install(
+        self: &Arc<Self>,
+        map: Vec<(u64, FileRecord)>,
+        noted: Vec<SharedFile>,
+    ) -> Result<()> {
         let mut local = self.local_files()?;
         self.open_cache(&map)?;
         let mut copies = Vec::new();
@@ -33,11 +38,12 @@ impl Files {
                 if matches!(&*entry.place.read(), Place::Local(_)) {
                     copies.push(Arc::clone(&entry));
                 }
-                state.keys.insert(Arc::clone(&entry.key));
+                state.keys.add(&entry.key);
                 state.changed.insert(*number);
                 state.live.insert(*number, entry);
                 // Their names carry other epochs, so these numbers stay free for names of this one.
             }
+            self.install_shared(&mut state, noted);
             self.note_change(&mut state);
         }
         for (number, (path, size)) in local {

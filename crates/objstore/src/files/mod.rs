@@ -19,6 +19,7 @@ mod handle;
 mod install;
 mod registry;
 mod settle;
+mod share;
 mod snapshot;
 mod uploader;
 
@@ -34,6 +35,8 @@ use crate::requests::bucket::Bucket;
 use crate::supervisor::Supervisor;
 use entry::{Entry, Upload};
 use parking_lot::{Condvar, Mutex, RwLock};
+use share::KeyUses;
+pub(crate) use share::SharedFile;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -99,7 +102,7 @@ struct State {
     /// Numbers whose live entry may be another than in the last published snapshot.
     changed: BTreeSet<u64>,
     /// The keys of all files that are live, staged, deferred or garbage.
-    keys: HashSet<Arc<str>>,
+    keys: KeyUses,
     staged: HashMap<PathBuf, Arc<Entry>>,
     queue: VecDeque<Arc<Entry>>,
     /// Removed by RocksDB while a held snapshot still needs them.
@@ -285,7 +288,7 @@ impl Files {
     /// without a root that lacks it. No request.
     pub(crate) fn retain_unknown(&self, keys: &mut BTreeSet<String>) {
         let state = self.state.lock();
-        keys.retain(|key| !state.keys.contains(key.as_str()));
+        keys.retain(|key| !state.keys.contains(key));
     }
 
     /// The keys of all files whose upload has not ended. No request.
@@ -394,3 +397,7 @@ mod backlog_tests;
 #[cfg(test)]
 #[path = "snapshot_test.rs"]
 mod snapshot_tests;
+
+#[cfg(test)]
+#[path = "share_test.rs"]
+mod share_tests;

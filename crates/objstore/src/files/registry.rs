@@ -46,7 +46,7 @@ impl Files {
         add(&stats.upload_backlog_files, 1);
         add(&stats.upload_backlog_bytes, entry.size);
         state.backlog_bytes += entry.size;
-        state.keys.insert(Arc::clone(&entry.key));
+        state.keys.add(&entry.key);
         state.queue.push_back(entry);
         self.queued.notify_one();
     }
@@ -64,6 +64,8 @@ impl Files {
     /// Nobody needs the file any more: ends or undoes its upload, takes its local copy and cached parts away.
     pub(super) fn discard(&self, state: &mut State, entry: &Arc<Entry>, local: Local) {
         self.note_change(state);
+        entry.delete_note();
+        let is_shared = state.keys.is_shared(&entry.key);
         let mut upload = entry.upload.lock();
         match &*upload {
             // Its place in the queue stays; the uploader skips it.
@@ -79,11 +81,11 @@ impl Files {
                 self.leave_backlog(state, entry);
                 state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation: state.generation });
             }
-            Upload::Done { .. } => {
+            Upload::Done { .. } if !is_shared => {
                 drop(upload);
                 state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation: state.generation });
             }
-            Upload::Dropped | Upload::Failed(_) => {
+            Upload::Done { .. } | Upload::Dropped | Upload::Failed(_) => {
                 drop(upload);
                 state.keys.remove(&entry.key);
             }
@@ -91,7 +93,7 @@ impl Files {
         if let (Some(path), Local::Delete) = (entry.leave_local(), local) {
             let _ = std::fs::remove_file(path);
         }
-        if let Some(cache) = self.cache.read().as_ref() {
+        if let (Some(cache), false) = (self.cache.read().as_ref(), is_shared) {
             cache.forget(&entry.key);
         }
     }

@@ -136,6 +136,7 @@ impl Files {
         };
         let (named, rest) = std::mem::take(&mut state.unpublished).into_iter().partition(is_named);
         state.unpublished = rest;
+        named.iter().for_each(|entry| entry.delete_note());
         drop(state);
         self.settle(named);
         let own = due.into_iter().filter(|garbage| !origin::is_foreign(&garbage.key));

@@ -142,7 +142,7 @@ impl Files {
             // collector, so it is given again.
             drop(upload);
             let generation = state.generation;
-            state.keys.insert(Arc::clone(&entry.key));
+            state.keys.add(&entry.key);
             state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation });
             return;
         }

@@ -16,6 +16,7 @@ use crate::machine::{self, Executor};
 use crate::protocol::format::records::{Alive, RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
 use crate::protocol::publish::publisher::Publisher;
+use crate::protocol::publish::shared_notes::write_note;
 use crate::protocol::start::alive;
 use crate::protocol::start::opener::Opener;
 use crate::protocol::wal::merger;
@@ -115,6 +116,15 @@ impl Store {
     /// The table files.
     pub fn files(&self) -> &Arc<Files> {
         &self.shared.files
+    }
+
+    /// File `number` shares the object of file `from` from now on (`atoll_store_share_file` in objstore.h). Durable.
+    ///
+    /// Errors: as [`Files::uploaded_record`]; `Unavailable`, `NoSpace` (local disk).
+    pub fn share_file(&self, from: u64, number: u64) -> Result<()> {
+        let record = self.files().uploaded_record(from)?;
+        let shared = write_note(&self.shared.local_dir, &self.shared.db_uuid, number, record)?;
+        self.files().share(from, shared)
     }
 
     /// The first `length` bytes of MANIFEST `number` are durable.

@@ -12,3 +12,4 @@ pub(in crate::protocol) mod maps_test;
 #[cfg(test)]
 pub(in crate::protocol) mod publish_test;
 pub(in crate::protocol) mod publisher;
+pub(in crate::protocol) mod shared_notes;

@@ -175,7 +175,8 @@ pub(crate) fn solid_bytes(path: &Path) -> Result<u64> {
     find().map_err(|e: std::io::Error| StoreError::from_io("reading", path, &e))
 }
 
-fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathBuf)>> {
+/// RocksDB's files `<number>.<wanted>`.
+pub(crate) fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| StoreError::from_io("reading", dir, &e))? {
         let path = entry.map_err(|e| StoreError::from_io("reading", dir, &e))?.path();

@@ -22,6 +22,7 @@ use crate::protocol::format::records::{Alive, ClaimRoot, Marker, RootId};
 use crate::protocol::publish::labels;
 use crate::protocol::publish::local_map;
 use crate::protocol::publish::map_record::FileMap;
+use crate::protocol::publish::shared_notes::read_notes;
 use crate::protocol::shared::{Former, Owner, Shared, Tuning};
 use crate::protocol::start::age;
 use crate::protocol::start::alive;
@@ -94,7 +95,8 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     })?;
     files.set_epoch(owner.epoch.number);
     refuse_unreadable(&directory.files)?;
-    files.install(directory.files.into_iter().collect())?;
+    let noted = read_notes(&owner.local_dir, &owner.db_uuid)?;
+    files.install(directory.files.into_iter().collect(), noted)?;
     let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
     let shared = Arc::new(Shared::new(bucket, files, owner, path, options.tuning, log));
     shared.lock().former = directory.former;

@@ -1,0 +1,115 @@
+//! One object under several numbers: the files that a clone of a table has in common with the table.
+//!
+//! FILE-5  An object is garbage when the last of its numbers is given up.
+//! FILE-6  A number that shares an object is noted in RocksDB's directory before the MANIFEST can name it, until a root names
+//!         it: no local file tells which object it is.
+
+use super::entry::Entry;
+use super::{FileRecord, Files, State, closing};
+use crate::error::{Result, StoreError};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A file that shares the object of another, and the local file that says so until a root does.
+#[derive(Debug)]
+pub(crate) struct SharedFile {
+    pub(crate) number: u64,
+    pub(crate) record: FileRecord,
+    pub(crate) note: PathBuf,
+}
+
+/// How many files, and how much garbage, each key stands for.
+#[derive(Default)]
+pub(super) struct KeyUses(HashMap<Arc<str>, usize>);
+
+impl KeyUses {
+    pub(super) fn add(&mut self, key: &Arc<str>) {
+        *self.0.entry(Arc::clone(key)).or_default() += 1;
+    }
+
+    pub(super) fn remove(&mut self, key: &Arc<str>) {
+        if let Some(uses) = self.0.get_mut(key) {
+            *uses -= 1;
+            if *uses == 0 {
+                self.0.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Whether more than one file has the key.
+    pub(super) fn is_shared(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|uses| *uses > 1)
+    }
+}
+
+impl Files {
+    /// What a root will say of file `number`, whose object is to be shared.
+    ///
+    /// Blocks: until the file is uploaded. Errors: `NotFound`; `Fenced`; `Corruption` when it can never be uploaded;
+    /// `Interrupted` at close, or when the statement of this thread was killed.
+    pub(crate) fn uploaded_record(&self, number: u64) -> Result<FileRecord> {
+        self.block_on(async {
+            let mut changes = self.changed.subscribe();
+            loop {
+                changes.borrow_and_update();
+                if let Some(record) = self.record_of(number)? {
+                    return Ok(record);
+                }
+                changes.changed().await.map_err(|_| closing())?;
+            }
+        })?
+    }
+
+    /// None: the upload has not ended.
+    fn record_of(&self, number: u64) -> Result<Option<FileRecord>> {
+        let state = self.state.lock();
+        if let Some(ended) = &state.ended {
+            return Err(ended.clone());
+        }
+        let entry = state.live.get(&number).ok_or_else(|| no_such_file(number))?;
+        entry.failure()?;
+        Ok(entry.record())
+    }
+
+    /// From now on file `shared.number` has the content of file `from`. The note must be durable; it is deleted when it is not
+    /// needed any more, also after an error.
+    ///
+    /// Errors: `NotFound` when `from` does not have the object of the record any more.
+    pub(crate) fn share(&self, from: u64, shared: SharedFile) -> Result<()> {
+        let mut state = self.state.lock();
+        if !state.live.get(&from).is_some_and(|entry| entry.key == shared.record.key) {
+            drop(state);
+            let _ = std::fs::remove_file(shared.note);
+            return Err(no_such_file(from));
+        }
+        self.enter_shared(&mut state, shared);
+        Ok(())
+    }
+
+    /// Registers the files that only notes tell of, and deletes the other notes.
+    pub(super) fn install_shared(&self, state: &mut State, noted: Vec<SharedFile>) {
+        for shared in noted {
+            match state.live.contains_key(&shared.number) {
+                true => drop(std::fs::remove_file(shared.note)),
+                false => self.enter_shared(state, shared),
+            }
+        }
+    }
+
+    fn enter_shared(&self, state: &mut State, shared: SharedFile) {
+        state.numbers_used.insert(shared.number);
+        state.keys.add(&shared.record.key);
+        let entry = Arc::new(Entry::known(shared.number, &shared.record, None));
+        entry.remember_note(shared.note);
+        self.insert(state, shared.number, &entry);
+    }
+}
+
+fn no_such_file(number: u64) -> StoreError {
+    StoreError::NotFound { operation: "sharing", object: format!("file {number}") }
+}

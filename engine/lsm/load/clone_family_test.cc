@@ -1,0 +1,149 @@
+// Goal:   a clone of a family has its rows and none of its later changes, nothing is copied, and both outlive restarts.
+// Method: random writes, flushes, compactions and ingestions against a map, with and without a (fake) bucket; faults.
+#include <rocksdb/sst_file_writer.h>
+
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "lsm/test_database.h"
+
+namespace atoll::lsm {
+namespace {
+
+using Rows = std::map<std::string, std::string>;
+
+Rows rows_of(TestDatabase *database, Family *family) {
+  Rows rows;
+  std::unique_ptr<rocksdb::Iterator> it(
+      (*database)->db(Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) rows[it->key().ToString()] = it->value().ToString();
+  EXPECT_TRUE(it->status().ok()) << it->status().ToString();
+  return rows;
+}
+
+class CloneFamilyTest : public ::testing::TestWithParam<bool> {
+ protected:
+  CloneFamilyTest() : database_(GetParam()) {}
+  void SetUp() override {
+    ASSERT_ATOLL_OK(database_.open());
+    ASSERT_ATOLL_OK(database_->create_family(Compression(), &source_));
+  }
+  // Puts rows over older ones by a file that was made elsewhere.
+  void ingest(const Rows &rows) {
+    const std::string path = (database_.root() / "made.sst").string();
+    rocksdb::SstFileWriter writer{rocksdb::EnvOptions(), rocksdb::Options()};
+    ASSERT_TRUE(writer.Open(path).ok());
+    for (const auto &[key, value] : rows) ASSERT_TRUE(writer.Put(key, value).ok());
+    ASSERT_TRUE(writer.Finish().ok());
+    rocksdb::IngestExternalFileOptions options;
+    options.move_files = true;
+    const auto status = source_->base()->IngestExternalFile(source_->handle(), {path}, options);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  size_t uploads() {
+    atoll_store *store = database_.store();
+    return store == nullptr ? 0 : store->count("add ") + store->count("bind ") + store->count("stage");
+  }
+  // Families found again after a restart.
+  void reopen(std::vector<Family **> families) {
+    std::vector<uint32_t> ids;
+    for (Family **family : families) ids.push_back((*family)->id());
+    ASSERT_ATOLL_OK(database_.reopen());
+    for (size_t i = 0; i < ids.size(); ++i) ASSERT_NE(*families[i] = database_->find_family(ids[i]), nullptr);
+  }
+
+  TestDatabase database_;
+  Family *source_ = nullptr;
+};
+
+class Writer {
+ public:
+  explicit Writer(unsigned seed) : random_(seed) {}
+  uint64_t below(uint64_t end) { return random_() % end; }
+  std::string key() { return test_key(below(200)); }
+
+  void change(TestDatabase *database, Family *family, Rows *rows) {
+    const std::string at = key();
+    if (below(4) == 0) {
+      const rocksdb::WriteOptions options;
+      ASSERT_TRUE(family->base()->Delete(options, family->handle(), at).ok());
+      rows->erase(at);
+    } else {
+      const std::string value = std::to_string(random_());
+      ASSERT_ATOLL_OK(database->put(family, at, value));
+      (*rows)[at] = value;
+    }
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+TEST_P(CloneFamilyTest, has_the_rows_of_its_source_and_a_life_of_its_own) {
+  const unsigned seed = std::random_device{}();
+  std::cout << "seed " << seed << "\n";
+  Writer writer(seed);
+  Rows rows;
+  for (int step = 0; step < 400; ++step) {
+    writer.change(&database_, source_, &rows);
+    const uint64_t dice = writer.below(40);
+    if (dice == 0) ASSERT_ATOLL_OK(database_->flush(source_));
+    if (dice == 1) ASSERT_ATOLL_OK(database_->compact(source_, "", ""));
+    if (dice > 2) continue;
+    Rows loaded;
+    for (int i = 0; i < 5; ++i) loaded[writer.key()] = "loaded " + std::to_string(step);
+    ingest(loaded);
+    for (const auto &[key, value] : loaded) rows[key] = value;
+  }
+  Family *clone = nullptr;
+  ASSERT_ATOLL_OK(database_->flush(source_));
+  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  Rows clone_rows = rows;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(rows_of(&database_, source_), rows);
+    ASSERT_EQ(rows_of(&database_, clone), clone_rows);
+    for (int i = 0; i < 100; ++i) writer.change(&database_, source_, &rows);
+    for (int i = 0; i < 100; ++i) writer.change(&database_, clone, &clone_rows);
+    reopen({&source_, &clone});
+    ASSERT_ATOLL_OK(database_->compact(source_, "", ""));
+    if (round == 1) ASSERT_ATOLL_OK(database_->compact(clone, "", ""));
+  }
+  EXPECT_EQ(rows_of(&database_, source_), rows);
+  EXPECT_EQ(rows_of(&database_, clone), clone_rows);
+}
+
+TEST_P(CloneFamilyTest, copies_nothing) {
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_ATOLL_OK(database_.put(source_, test_key(i), "x"));
+  ASSERT_ATOLL_OK(database_->flush(source_));
+  const size_t before = uploads();
+  Family *clone = nullptr;
+  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  EXPECT_EQ(uploads(), before);
+  EXPECT_EQ(database_.count(clone), 1000);
+}
+
+TEST_P(CloneFamilyTest, of_nothing_is_empty) {
+  Family *clone = nullptr;
+  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  EXPECT_EQ(database_.count(clone), 0);
+}
+
+TEST_P(CloneFamilyTest, fails_without_a_trace) {
+  if (database_.store() == nullptr) GTEST_SKIP() << "without a bucket there is nothing to fail";
+  ASSERT_ATOLL_OK(database_.put(source_, "key", "value"));
+  database_.store()->fail = [](const std::string &call) {
+    return call.starts_with("share") ? Code::kUnavailable : Code::kOk;
+  };
+  Family *clone = nullptr;
+  EXPECT_EQ(database_->clone_family(source_, Compression(), &clone).code(), Code::kUnavailable);
+  EXPECT_EQ(clone, nullptr);
+  database_.store()->fail = nullptr;
+  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  EXPECT_EQ(database_.get(clone, "key"), "value");
+}
+
+INSTANTIATE_TEST_SUITE_P(Buckets, CloneFamilyTest, ::testing::Bool());
+
+}  // namespace
+}  // namespace atoll::lsm
