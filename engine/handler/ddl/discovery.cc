@@ -46,9 +46,8 @@ int discover_table_existence(handlerton *, const char *db, const char *table) {
 int notify_tabledef_changed(handlerton *, LEX_CSTRING *db, LEX_CSTRING *table, LEX_CUSTRING *frm,
                             LEX_CUSTRING *, handler *) {
   if (Status status = atoll::engine::ready(); !status.ok()) return ah::to_ha_error(status.code());
-  // Of a partitioned table each partition is named, and by its file.
-  const std::string name = ah::is_partition(table->str) ? table->str : ah::file_name_of(table->str);
-  ah::announce_definition(ah::file_name_of(db->str), name,
+  // The names are those of the files. Of a partitioned table each partition is named.
+  ah::announce_definition(std::string(db->str, db->length), std::string(table->str, table->length),
                           std::string(reinterpret_cast<const char *>(frm->str), frm->length));
   return 0;
 }
