@@ -153,6 +153,10 @@ class Catalog {
   // Gives the table an id, a family (own when asked) and a prefix, and stores it. `def` is completed in
   // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
   Status create(TableDef *def, bool own_family);
+  // Stores clones of tables that are there, all in one write: definitions whose `id` is still their source's
+  // and whose family has their rows. Each gets an id, and the counter and the statistics of its source.
+  // Errors: as create().
+  Status add_clones(const std::vector<TableDef> &clones);
   // Replaces stored definitions, all in one write. The entries of indexes that a new definition lacks go with
   // reclaim(), and so does what a table that has moved to another family leaves in the shared one, once no
   // snapshot older than its readable_from is held; a family of its own is dropped. Errors: kNotFound, and as

@@ -62,6 +62,14 @@ class CatalogTest : public testing::Test {
     for (const IndexDef &index : table.indexes)
       ASSERT_TRUE(raw_put(family, index_range(table, index.ordinal).begin + "key").ok());
   }
+  // Gives `clone` a family with the rows of `source`.
+  bool clone_family_of(const TableDef &source, TableDef *clone) {
+    lsm::Family *family = nullptr;
+    const Status status =
+        database_->clone_family(database_->find_family(source.family_id), source.compression, &family);
+    if (status.ok()) clone->family_id = family->id();
+    return status.ok();
+  }
   rocksdb::Status raw_put(lsm::Family *family, const std::string &key) {
     return database_->raw()->Put(rocksdb::WriteOptions(), family->handle(), key, "row");
   }

@@ -34,6 +34,9 @@ class DatabaseImpl final : public Database {
 
   Status create_family(const Compression &compression, Family **out) override;
   Status clone_family(Family *source, const Compression &compression, Family **out) override;
+  Status copy_to_family(Family *source, std::string_view begin, std::string_view end, std::string_view start,
+                        const Compression &compression, const std::function<bool()> &is_cancelled,
+                        Family **out) override;
   bool has_room_for_family() override;
   Family *find_family(uint32_t id) override;
   void drop_family(uint32_t id) override;

@@ -7,6 +7,7 @@
 
 #include "plugin/show/info_schema.h"
 #include "plugin/plugin.h"
+#include "plugin/snapshots/clone_functions.h"
 #include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_functions.h"
 #include "plugin/show/status.h"
@@ -27,6 +28,8 @@ st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 
 Plugin_function snapshot_function(ours::snapshot_function());
 Plugin_function drop_snapshot_function(ours::drop_snapshot_function());
+Plugin_function clone_table_function(ours::clone_table_function());
+Plugin_function clone_database_function(ours::clone_database_function());
 Plugin_function mount_function(ours::mount_function());
 Plugin_function unmount_function(ours::unmount_function());
 
@@ -97,6 +100,16 @@ maria_declare_plugin(atoll)
 {
   MariaDB_FUNCTION_PLUGIN, &unmount_function, "atoll_unmount", kAuthor,
   "ATOLL_UNMOUNT(schema): ends what ATOLL_MOUNT() began", PLUGIN_LICENSE_GPL,
+  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MariaDB_FUNCTION_PLUGIN, &clone_table_function, "atoll_clone_table", kAuthor,
+  "ATOLL_CLONE_TABLE(table, new table): a table with the same rows, without copying them", PLUGIN_LICENSE_GPL,
+  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
+},
+{
+  MariaDB_FUNCTION_PLUGIN, &clone_database_function, "atoll_clone_database", kAuthor,
+  "ATOLL_CLONE_DATABASE(schema, other schema): clones of all its ATOLL tables", PLUGIN_LICENSE_GPL,
   nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
 }
 maria_declare_plugin_end;

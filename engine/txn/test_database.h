@@ -65,6 +65,11 @@ class TestDatabase final : public lsm::Database {
   lsm::Family *shared_family() override { return main_families_[1].get(); }
   lsm::Family *temp_family() override { return temp_families_[1].get(); }
 
+  Status clone_family(lsm::Family *, const lsm::Compression &, lsm::Family **) override { return unused(); }
+  Status copy_to_family(lsm::Family *, std::string_view, std::string_view, std::string_view,
+                        const lsm::Compression &, const std::function<bool()> &, lsm::Family **) override {
+    return unused();
+  }
   Status create_family(const lsm::Compression &, lsm::Family **) override { return unused(); }
   bool has_room_for_family() override { return true; }
   lsm::Family *find_family(uint32_t id) override {

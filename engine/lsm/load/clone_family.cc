@@ -1,4 +1,5 @@
-// Database::clone_family(): a family that shares the table files of another.
+// Database::clone_family(): a family that shares the table files of another; copy_to_family(): one with a
+// copy of a part of another's entries.
 //
 // The files enter the new family by an ingestion, which keeps their sequence numbers and puts them under file
 // numbers of their own; the file system makes of each link a second name for the same object
@@ -15,6 +16,8 @@ namespace atoll::lsm {
 namespace {
 
 using File = rocksdb::SstFileMetaData;
+
+constexpr uint64_t kEntriesPerQuestion = 1024;  // whether the statement was killed
 
 // Oldest rows first: from the last level up, and within the first level from the oldest file on.
 std::vector<File> files_of(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle) {
@@ -60,6 +63,27 @@ Status ingest(rocksdb::DB *db, const std::vector<File> &files, rocksdb::ColumnFa
   return from_rocksdb(db->IngestExternalFile(target, paths, options)).with("sharing table files");
 }
 
+Status copy_entries(Database *database, Family *source, std::string_view begin, std::string_view end,
+                    std::string_view start, const Compression &compression,
+                    const std::function<bool()> &is_cancelled, Family *target) {
+  const std::unique_ptr<BulkLoad> load = database->bulk_load(target, compression);
+  const size_t stream = load->add_stream(/*presorted=*/true, nullptr);
+  const rocksdb::Slice last(end.data(), end.size());
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &last;
+  const std::unique_ptr<rocksdb::Iterator> entries(source->base()->NewIterator(options, source->handle()));
+  std::string key;
+  uint64_t copied = 0;
+  for (entries->Seek({begin.data(), begin.size()}); entries->Valid(); entries->Next()) {
+    if (++copied % kEntriesPerQuestion == 0 && is_cancelled())
+      return Status(Code::kInterrupted, "the statement was killed");
+    key.assign(start).append(entries->key().ToStringView().substr(start.size()));
+    ATOLL_RETURN_IF_ERROR(load->add(stream, key, entries->value().ToStringView()));
+  }
+  ATOLL_RETURN_IF_ERROR(from_rocksdb(entries->status()));
+  return load->finish([&](double) { return !is_cancelled(); });
+}
+
 // Obsolete files stay while this lives.
 class FilesKept {
  public:
@@ -94,6 +118,20 @@ Status DatabaseImpl::clone_family(Family *source, const Compression &compression
     return status;
   }
   if (options_.store != nullptr) atoll_store_note_ddl(options_.store);
+  *out = made;
+  return Status::Ok();
+}
+
+Status DatabaseImpl::copy_to_family(Family *source, std::string_view begin, std::string_view end,
+                                    std::string_view start, const Compression &compression,
+                                    const std::function<bool()> &is_cancelled, Family **out) {
+  Family *made = nullptr;
+  ATOLL_RETURN_IF_ERROR(create_family(compression, &made));
+  const Status status = copy_entries(this, source, begin, end, start, compression, is_cancelled, made);
+  if (!status.ok()) {
+    drop_family(made->id());
+    return status;
+  }
   *out = made;
   return Status::Ok();
 }

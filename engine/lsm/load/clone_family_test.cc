@@ -1,5 +1,6 @@
-// Goal:   a clone of a family has its rows and none of its later changes, nothing is copied, and both outlive restarts.
-// Method: random writes, flushes, compactions and ingestions against a map, with and without a (fake) bucket; faults.
+// Goal:   a clone of a family has its rows and none of its later changes, nothing is copied, and both outlive
+// restarts. Method: random writes, flushes, compactions and ingestions against a map, with and without a
+// (fake) bucket; faults.
 #include <rocksdb/sst_file_writer.h>
 
 #include <iostream>

@@ -82,7 +82,7 @@ impl Files {
     /// Errors: `NotFound` when `from` does not have the object of the record any more.
     pub(crate) fn share(&self, from: u64, shared: SharedFile) -> Result<()> {
         let mut state = self.state.lock();
-        if !state.live.get(&from).is_some_and(|entry| entry.key == shared.record.key) {
+        if state.live.get(&from).is_none_or(|entry| entry.key != shared.record.key) {
             drop(state);
             let _ = std::fs::remove_file(shared.note);
             return Err(no_such_file(from));

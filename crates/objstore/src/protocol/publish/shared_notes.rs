@@ -24,7 +24,9 @@ pub(crate) fn write_note(dir: &Path, db_uuid: &str, number: u64, record: FileRec
 /// All notes of the directory. Errors: `Corruption`, with the way out, when one is damaged or not of this database.
 pub(crate) fn read_notes(dir: &Path, db_uuid: &str) -> Result<Vec<SharedFile>> {
     let notes = numbered_files(dir, EXTENSION)?.into_iter();
-    notes.map(|(number, note)| Ok(SharedFile { number, record: read_note(&note, db_uuid, number)?, note })).collect()
+    notes
+        .map(|(number, note)| Ok(SharedFile { number, record: read_note(&note, db_uuid, number)?, note }))
+        .collect()
 }
 
 fn read_note(note: &Path, db_uuid: &str, number: u64) -> Result<FileRecord> {

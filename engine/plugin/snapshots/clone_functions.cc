@@ -1,0 +1,245 @@
+// See clone_functions.h.
+#include "handler/server.h"
+
+#include "plugin/snapshots/clone_functions.h"
+
+#include <mdl.h>
+#include <sql_acl.h>
+#include <sql_db.h>
+#include <sql_parse.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/interrupt.h"
+#include "base/log.h"
+#include "engine/running.h"
+#include "handler/ddl/definition.h"
+#include "handler/ddl/table_name.h"
+#include "plugin/snapshots/action_function.h"
+#include "plugin/snapshots/table_text.h"
+#include "table/clone/table_clone.h"
+
+namespace atoll::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Status kReported(Code::kInvalid, "");  // the server has said what is wrong
+
+// A table as SQL and as the catalog names it.
+struct Name {
+  std::string database, table;
+  std::string directory, file;
+
+  std::string shown() const { return "'" + database + "." + table + "'"; }
+};
+
+struct Pair {
+  Name source, clone;
+};
+
+std::string in_lower_case(std::string name) {
+  if (lower_case_table_names == 0) return name;
+  name.resize(name.size() * system_charset_info->casedn_multiply());
+  name.resize(my_casedn_str(system_charset_info, name.data()));
+  return name;
+}
+
+// Errors: kInvalid, also for a schema that is not there.
+Status check_schema(std::string *name) {
+  *name = in_lower_case(std::move(*name));
+  LEX_STRING text{name->data(), name->size()};
+  const LEX_CSTRING shown{name->data(), name->size()};
+  const bool is_wrong = name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown);
+  if (is_wrong || check_db_dir_existence(name->c_str()))
+    return Status(Code::kInvalid, "there is no schema '" + *name + "'");
+  return Status::Ok();
+}
+
+Name name_of(const std::string &database, const std::string &table) {
+  return {database, table, handler::file_name_of(database.c_str()), handler::file_name_of(table.c_str())};
+}
+
+Status parse_name(THD *thd, const std::string &argument, Name *name) {
+  TableText text;
+  ATOLL_RETURN_IF_ERROR(parse_table_text(argument, &text));
+  if (text.database.empty() && thd->db.str == nullptr)
+    return Status(Code::kInvalid, "no schema is in use: write 'schema.table' for '" + argument + "'");
+  if (text.database.empty()) text.database.assign(thd->db.str, thd->db.length);
+  ATOLL_RETURN_IF_ERROR(check_schema(&text.database));
+  text.table = in_lower_case(std::move(text.table));
+  if (check_table_name(text.table.data(), text.table.size(), /*check_for_path_chars=*/false))
+    return Status(Code::kInvalid, "'" + text.table + "' is no name of a table");
+  *name = name_of(text.database, text.table);
+  return Status::Ok();
+}
+
+// ---- What keeps others away ---------------------------------------------------------------------
+
+// Errors: kInvalid, or the server has reported.
+Status may_change(THD *thd) {
+  if (thd->locked_tables_mode != LTM_NONE)
+    return Status(Code::kInvalid, "not under LOCK TABLES: UNLOCK TABLES first");
+  if (thd->in_active_multi_stmt_transaction())
+    return Status(Code::kInvalid, "not in a transaction: COMMIT first");
+  if (thd->has_read_only_protection()) return kReported;
+  return Status::Ok();
+}
+
+Status lock(THD *thd, MDL_key::enum_mdl_namespace kind, const std::string &database, const std::string &table,
+            enum_mdl_type type) {
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, kind, database.c_str(), table.c_str(), type, MDL_STATEMENT);
+  return thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout) ? kReported : Status::Ok();
+}
+
+// As CREATE TABLE locks, and writers of the source wait.
+Status lock(THD *thd, const Pair &pair) {
+  ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::SCHEMA, pair.clone.database, "", MDL_INTENTION_EXCLUSIVE));
+  ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::TABLE, pair.clone.database, pair.clone.table, MDL_EXCLUSIVE));
+  return lock(thd, MDL_key::TABLE, pair.source.database, pair.source.table, MDL_SHARED_NO_WRITE);
+}
+
+bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
+  const LEX_CSTRING database{name.database.data(), name.database.size()};
+  const LEX_CSTRING table{name.table.data(), name.table.size()};
+  TABLE_LIST one;
+  one.init_one_table(&database, &table, nullptr, TL_READ);
+  return !check_one_table_access(thd, privilege, &one);
+}
+
+// ---- The work -----------------------------------------------------------------------------------
+
+Status refuse_taken(THD *thd, const Name &name) {
+  const LEX_CSTRING database{name.database.data(), name.database.size()};
+  const LEX_CSTRING table{name.table.data(), name.table.size()};
+  if (!ha_table_exists(thd, &database, &table)) return Status::Ok();
+  return Status(Code::kInvalid, "there is a table " + name.shown() + " already");
+}
+
+// The table, and with it its partitions.
+Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *orders) {
+  ATOLL_RETURN_IF_ERROR(refuse_taken(thd, pair.clone));
+  const auto tables = engine::running()->catalog()->with_partitions(pair.source.directory, pair.source.file);
+  if (tables.empty()) return Status(Code::kInvalid, "there is no ATOLL table " + pair.source.shown());
+  for (const catalog::TablePtr &table : tables) {
+    const std::string partition = table->name.substr(catalog::whole_table(table->name).size());
+    orders->push_back({table, pair.clone.directory, pair.clone.file + partition});
+  }
+  return Status::Ok();
+}
+
+// The server's own files of a table. Where they cannot be written, the server finds the table by discovery.
+void write_files(const Pair &pair) {
+  const catalog::TablePtr table = engine::running()->catalog()->find(pair.clone.directory, pair.clone.file);
+  if (!table) return;
+  const fs::path path = fs::path(mysql_real_data_home) / pair.clone.directory / pair.clone.file;
+  const auto write = [&](const char *extension, const std::string &content) {
+    if (content.empty()) return;
+    std::ofstream file(path.string() + extension, std::ios::binary);
+    file << content;
+    file.close();
+    if (!file.good()) log_warning("cannot write " + path.string() + extension);
+  };
+  write(".par", table->par);
+  write(".frm", table->frm);
+}
+
+// Requires: all checks of schemas and privileges are done. *rows_in: how many tables and partitions were
+// made.
+Status clone(THD *thd, const std::vector<Pair> &pairs, size_t *made) {
+  engine::Engine *running = engine::running();
+  ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::BACKUP, "", "", MDL_BACKUP_DDL));
+  for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(lock(thd, pair));
+  std::vector<table::CloneOrder> orders;
+  for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(add_orders(thd, pair, &orders));
+  ATOLL_RETURN_IF_ERROR(running->catalog()->keep_database(pairs.front().clone.directory));
+  ATOLL_RETURN_IF_ERROR(
+      table::clone_tables(running->database(), running->catalog(), orders, [] { return is_interrupted(); }));
+  for (const Pair &pair : pairs) write_files(pair);
+  *made = orders.size();
+  return running->gate().after_ddl();
+}
+
+const char *binary_log_note() { return opt_bin_log ? "; the binary log has nothing of it" : ""; }
+
+Status clone_table(const std::vector<std::string> &arguments, std::string *what) {
+  THD *thd = current_thd;
+  Pair pair;
+  ATOLL_RETURN_IF_ERROR(may_change(thd));
+  ATOLL_RETURN_IF_ERROR(parse_name(thd, arguments[0], &pair.source));
+  ATOLL_RETURN_IF_ERROR(parse_name(thd, arguments[1], &pair.clone));
+  if (!has_privilege(thd, pair.source, SELECT_ACL) ||
+      !has_privilege(thd, pair.clone, CREATE_ACL | INSERT_ACL))
+    return kReported;
+  if (handler::is_mounted(pair.source.directory))
+    return Status(Code::kInvalid, "'" + pair.source.database + "' shows the past: use INSERT ... SELECT");
+  ATOLL_RETURN_IF_ERROR(handler::refuse_mounted(pair.clone.directory));
+  size_t made = 0;
+  ATOLL_RETURN_IF_ERROR(clone(thd, {pair}, &made));
+  *what = "table " + pair.clone.shown() + " is a clone of " + pair.source.shown() + binary_log_note();
+  return Status::Ok();
+}
+
+// What the server knows in the schema beside `tables`: views, and tables of other engines.
+size_t others_in(const std::string &directory, const std::set<std::string> &tables) {
+  size_t others = 0;
+  std::error_code ignored;
+  for (const auto &entry : fs::directory_iterator(fs::path(mysql_real_data_home) / directory, ignored)) {
+    const fs::path &file = entry.path();
+    if (file.extension() == ".frm" && !tables.contains(file.stem().string())) others++;
+  }
+  return others;
+}
+
+Status clone_database(const std::vector<std::string> &arguments, std::string *what) {
+  THD *thd = current_thd;
+  std::string source = arguments[0], clone = arguments[1];
+  ATOLL_RETURN_IF_ERROR(may_change(thd));
+  ATOLL_RETURN_IF_ERROR(check_schema(&source));
+  ATOLL_RETURN_IF_ERROR(check_schema(&clone));
+  // Privileges on single tables of the schema are not enough.
+  if (check_access(thd, SELECT_ACL, source.c_str(), nullptr, nullptr, true, false) ||
+      check_access(thd, CREATE_ACL | INSERT_ACL, clone.c_str(), nullptr, nullptr, true, false))
+    return kReported;
+  const std::string directory = handler::file_name_of(source.c_str());
+  if (handler::is_mounted(directory))
+    return Status(Code::kInvalid, "'" + source + "' shows the past: use INSERT ... SELECT");
+  ATOLL_RETURN_IF_ERROR(handler::refuse_mounted(handler::file_name_of(clone.c_str())));
+  std::vector<Pair> pairs;
+  std::set<std::string> names;
+  for (const catalog::TablePtr &table : engine::running()->catalog()->list(directory)) {
+    if (catalog::is_internal(table->name) || catalog::is_partition(table->name)) continue;
+    const std::string name = handler::sql_name(table->name);
+    pairs.push_back({name_of(source, name), name_of(clone, name)});
+    names.insert(table->name);
+  }
+  if (pairs.empty()) return Status(Code::kInvalid, "there is no ATOLL table in '" + source + "'");
+  size_t made = 0;
+  ATOLL_RETURN_IF_ERROR(plugin::clone(thd, pairs, &made));
+  const size_t others = others_in(directory, names);
+  *what =
+      std::to_string(pairs.size()) + " tables of '" + source + "' have clones in '" + clone + "'" +
+      (others == 0 ? "" : "; " + std::to_string(others) + " views and tables of other engines have none") +
+      binary_log_note();
+  return Status::Ok();
+}
+
+}  // namespace
+
+Create_func *clone_table_function() {
+  static const SqlAction action{"atoll_clone_table", 2, 1,
+                                "ATOLL_CLONE_TABLE('table', 'new table'): none of them is NULL", clone_table};
+  return action_function(&action);
+}
+
+Create_func *clone_database_function() {
+  static const SqlAction action{"atoll_clone_database", 2, 1,
+                                "ATOLL_CLONE_DATABASE('schema', 'other schema'): none of them is NULL",
+                                clone_database};
+  return action_function(&action);
+}
+
+}  // namespace atoll::plugin

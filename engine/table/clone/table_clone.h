@@ -1,0 +1,36 @@
+// Clones of tables inside a server: tables of their own whose rows lie in the table files of their sources.
+//
+// A table in a family of its own gets a family that shares its files (lsm::Database::clone_family): nothing
+// is copied however large it is. The rows of a table in the shared family, whose files hold those of other
+// tables too, are copied: such a table is small (atoll_shared_table_max).
+//
+// Invariants
+//   SHARE-1  All clones of one call become visible in one write of the catalog, or none does. What a crash
+//   leaves are
+//            families that the catalog does not know, which the next opening drops.
+//   SHARE-2  A clone has what was committed before the call: the caller keeps writers away from the sources
+//   meanwhile.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "lsm/database.h"
+
+namespace atoll::table {
+
+// A table, or with its partitions each of them, and the names that the clone gets, as in file names.
+struct CloneOrder {
+  catalog::TablePtr source;
+  std::string database, name;
+};
+
+// Makes all the clones. `is_cancelled` is asked between two tables. Blocks: for flushes, and for uploads of
+// files that are new. Errors: kDuplicate (a name is taken), kInterrupted, and those of
+// lsm::Database::clone_family and BulkLoad.
+Status clone_tables(lsm::Database *database, catalog::Catalog *catalog, const std::vector<CloneOrder> &orders,
+                    const std::function<bool()> &is_cancelled);
+
+}  // namespace atoll::table
