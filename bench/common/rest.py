@@ -21,7 +21,9 @@ from harness import disk
 # Of a memory cgroup: what the server needs besides the engine's caches, and for the page cache.
 SERVER_BYTES = 192 * MIB
 GROUP_BYTES_MIN = 320 * MIB
-DELETE_TIMEOUT_S = 300  # twice the collector's grace time and the time it gathers keys, with room for a slow machine
+DELETE_TIMEOUT_S = (
+    300  # twice the collector's grace time and the time it gathers keys, with room for a slow machine
+)
 PURGE_TIMEOUT_S = 120
 PURGED = 20  # transactions in InnoDB's history that may stay
 BUCKET_FOLDERS = {"sst", "wal"}  # of table files, and of the log of what is in none yet

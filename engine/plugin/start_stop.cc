@@ -32,6 +32,7 @@
 #include "plugin/host/background.h"
 #include "plugin/show/connections.h"
 #include "plugin/recovery/ddl_recovery.h"
+#include "plugin/recovery/lost_tables.h"
 #include "plugin/host/heap.h"
 #include "plugin/host/service_manager.h"
 #include "plugin/recovery/side_files.h"
@@ -62,6 +63,7 @@ struct State {
   engine::StartSettings settings;
   Opener opener{nullptr, &atoll_opener_free};  // from the start until the engine runs
   uint32_t epochs_in_vain = 0;                 // claimed by tries that failed later
+  bool is_first_start = false;                 // there was no database in base_dir
   uint64_t next_try_second = 0;                // background thread only
   std::unique_ptr<engine::Engine> owned;
   std::unique_ptr<SideFiles> side_files;
@@ -128,6 +130,10 @@ void restore_side_files(SideFiles *side_files, bool was_restored) {
 
 std::filesystem::path data_directory(const engine::StartSettings &settings) {
   return std::filesystem::path(settings.base_dir).parent_path();
+}
+
+bool has_database(const engine::StartSettings &settings) {
+  return std::filesystem::exists(settings.base_dir + "/db/CURRENT");
 }
 
 Status open_all(const engine::StartSettings &settings) {
@@ -204,8 +210,7 @@ void try_again() {
 // same life is rarely there; what a database made from the bucket has prepared then, refuse_late_recovery()
 // leaves to the administrator.
 bool must_open_in_start() {
-  return !mysqld_server_started && std::filesystem::exists(state.settings.base_dir + "/db/CURRENT") &&
-         handler::recovery_may_commit();
+  return !mysqld_server_started && has_database(state.settings) && handler::recovery_may_commit();
 }
 
 Status open_at_start() {
@@ -275,6 +280,7 @@ Status start_instance(handlerton *hton) {
   state.opener.reset(atoll_opener_new());
   state.epochs_in_vain = 0;
   state.next_try_second = 0;
+  state.is_first_start = !has_database(state.settings);
   const Status status = open_at_start();
   if (status.ok()) {
     if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // INSTALL SONAME
@@ -321,6 +327,16 @@ void stop_instance() {
 
 void stop_moves() { state.mover.reset(); }
 
+// What a backup made without this engine lacks.
+void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) {
+  const catalog::Catalog &catalog = *state.owned->catalog();
+  const LostTables lost =
+      came_from_bucket ? LostTables() : find_lost_tables(catalog, directory.path, directory.own_type);
+  const std::string message =
+      lost_tables_message(lost, gtid_of_backup(directory.path), state.settings.url, came_from_bucket);
+  if (!message.empty()) log_warning(message);
+}
+
 void finish_ddl_recovery(bool with_log) {
   if (!state.owned || !state.owned->may_write().ok()) return;
   const bool was_restored = state.owned->was_restored();
@@ -331,6 +347,7 @@ void finish_ddl_recovery(bool with_log) {
   if (was_restored) directory.contradicted = state.settings.base_dir + "/contradicted";
   log_failure(
       finish_ddl_recovery(state.owned->catalog(), directory).with("finishing what a crash interrupted"));
+  if (state.is_first_start) tell_of_lost_tables(directory, was_restored);
 }
 
 }  // namespace atoll::plugin

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "catalog/partition_list.h"
+#include "plugin/recovery/definition_files.h"
 
 namespace atoll::plugin {
 namespace {
@@ -21,14 +22,6 @@ namespace fs = std::filesystem;
 using catalog::Catalog;
 using catalog::TableDef;
 using catalog::TablePtr;
-
-std::vector<fs::path> files_in(const fs::path &directory) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
-    files.push_back(at->path());
-  return files;
-}
 
 bool is_there(const fs::path &file) {
   std::error_code error;
@@ -189,11 +182,6 @@ Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
   return first_failure;
 }
 
-// Whether the files define a table of ours: an engine's name stands in a .frm with its length before it.
-bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type) {
-  return list ? list->is_all_of(own_type) : frm.find(std::string("\5\0ATOLL", 7)) != std::string::npos;
-}
-
 // Of the old table of an ALTER whose name the catalog does not have any more.
 catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
   const fs::path file = directory.path / aside.database / catalog::whole_table(aside.former_name);
@@ -248,13 +236,6 @@ void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &dat
         log_warning("removed " + file.string() + ", left by an ALTER cut off");
     }
   }
-}
-
-std::vector<fs::path> directories_in(const fs::path &directory) {
-  std::vector<fs::path> directories = files_in(directory);
-  std::error_code error;
-  std::erase_if(directories, [&](const fs::path &each) { return !fs::is_directory(each, error); });
-  return directories;
 }
 
 void set_aside(const fs::path &file, const fs::path &target) {

@@ -1,0 +1,31 @@
+// See definition_files.h.
+#include "plugin/recovery/definition_files.h"
+
+#include <algorithm>
+#include <system_error>
+
+namespace atoll::plugin {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> files_in(const fs::path &directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+    files.push_back(at->path());
+  return files;
+}
+
+std::vector<fs::path> directories_in(const fs::path &directory) {
+  std::vector<fs::path> directories = files_in(directory);
+  std::error_code error;
+  std::erase_if(directories, [&](const fs::path &each) { return !fs::is_directory(each, error); });
+  return directories;
+}
+
+// An engine's name stands in a .frm with its length before it.
+bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type) {
+  return list ? list->is_all_of(own_type) : frm.find(std::string("\5\0ATOLL", 7)) != std::string::npos;
+}
+
+}  // namespace atoll::plugin

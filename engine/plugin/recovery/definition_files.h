@@ -1,0 +1,22 @@
+// The server's files that define tables.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/partition_list.h"
+
+namespace atoll::plugin {
+
+// Empty when the directory cannot be read.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path &directory);
+std::vector<std::filesystem::path> directories_in(const std::filesystem::path &directory);
+
+// Whether the contents of a .frm and of the .par beside it define a table of ours. `own_type`: the engine's
+// number in .par files.
+bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type);
+
+}  // namespace atoll::plugin
