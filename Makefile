@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -68,6 +68,9 @@ test-bucket: build    ## the windows of docs/internals/windows.md, each on real 
 
 test-crash: build     ## ROUNDS=1000 SEED=7: server and S3 server killed under checked transfers, sync and async; make test has 12 rounds
 	@ATOLL_CRASH_ROUNDS=$(or $(ROUNDS),1000) $(if $(SEED),ATOLL_CRASH_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/crash/test_crash.py
+
+test-history: build   ## ROUNDS=1000 SEED=7: random snapshots, clones, mounts, restores, kills and outages on a directory and an S3 server; make test has 40
+	@ATOLL_HISTORY_ROUNDS=$(or $(ROUNDS),1000) $(if $(SEED),ATOLL_HISTORY_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/history/test_random_history.py
 
 power-loss: build     ## LIVES=400 SEED=7: the power goes at each sync of a server's directory, unsynced bytes and names are lost or torn; make test has 24
 	@ATOLL_POWER_LIVES=$(or $(LIVES),400) $(if $(SEED),ATOLL_POWER_SEED=$(SEED)) $(PYTHON) -m pytest -q -s tests/crash/test_power_loss.py

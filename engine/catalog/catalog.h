@@ -96,6 +96,18 @@ struct TableDef {
 
 using TablePtr = std::shared_ptr<const TableDef>;
 
+// Of the rows of one table in the shared family.
+struct Place {
+  uint32_t prefix = 0;  // 0: none
+  uint64_t doomed = 0;  // the record by which the rows go after a crash
+};
+
+// A definition whose `id` is still its source's, and whose rows are in its family, or at a reserved place.
+struct Clone {
+  TableDef def;
+  Place place;
+};
+
 struct DatabaseDef {
   std::string name;     // directory name
   std::string options;  // content of db.opt
@@ -153,10 +165,13 @@ class Catalog {
   // Gives the table an id, a family (own when asked) and a prefix, and stores it. `def` is completed in
   // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
   Status create(TableDef *def, bool own_family);
-  // Stores clones of tables that are there, all in one write: definitions whose `id` is still their source's
-  // and whose family has their rows. Each gets an id, and the counter and the statistics of its source.
-  // Errors: as create().
-  Status add_clones(const std::vector<TableDef> &clones);
+  // Reserves places in the shared family for rows of tables that are not stored yet. What is written there
+  // goes after a crash, and with give_up(), until add_clones() stores the tables. Errors: as create().
+  Status reserve(size_t count, std::vector<Place> *places);
+  void give_up(const std::vector<Place> &places) noexcept;
+  // Stores clones of tables that are there, all in one write. Each gets the counter and the statistics of its
+  // source. Errors: as create().
+  Status add_clones(const std::vector<Clone> &clones);
   // Replaces stored definitions, all in one write. The entries of indexes that a new definition lacks go with
   // reclaim(), and so does what a table that has moved to another family leaves in the shared one, once no
   // snapshot older than its readable_from is held; a family of its own is dropped. Errors: kNotFound, and as

@@ -1,30 +1,70 @@
-// Catalog::add_clones().
+// Clones: places for their rows, and their definitions.
 #include <rocksdb/write_batch.h>
 
+#include "base/border/border.h"
 #include "base/clock.h"
 #include "catalog/catalog_impl.h"
 
 namespace atoll::catalog {
 
-Status Catalog::add_clones(const std::vector<TableDef> &clones) {
+namespace {
+
+Doomed doomed_of(const Place &place, const lsm::Family &shared) {
+  TableDef table;
+  table.family_id = shared.id();
+  table.prefix = place.prefix;
+  return {place.doomed, {table_range(table)}, 0};
+}
+
+}  // namespace
+
+Status Catalog::reserve(size_t count, std::vector<Place> *places) {
+  const MutexLock lock(impl_->change_mutex);
+  rocksdb::WriteBatch batch;
+  places->clear();
+  for (size_t i = 0; i < count; i++) {
+    places->push_back({impl_->meta.next_id++, impl_->meta.next_doomed++});
+    impl_->put(&batch, doomed_key(places->back().doomed),
+               encode(doomed_of(places->back(), *impl_->database->shared_family())));
+  }
+  impl_->put(&batch, meta_key(), encode(impl_->meta));
+  return impl_->write(&batch, true);
+}
+
+// Where there is no memory for it, the next opening does it.
+void Catalog::give_up(const std::vector<Place> &places) noexcept {
+  guarded_or_nothing([&] {
+    const MutexLock lock(impl_->change_mutex);
+    for (const Place &place : places)
+      if (place.prefix != 0) impl_->pending.push_back(doomed_of(place, *impl_->database->shared_family()));
+  });
+}
+
+Status Catalog::add_clones(const std::vector<Clone> &clones) {
   const MutexLock lock(impl_->change_mutex);
   std::vector<Impl::Arrival> stored;
   std::map<uint32_t, uint64_t> counters;
   std::map<uint32_t, std::string> statistics;
+  std::set<uint32_t> unwritten;
   rocksdb::WriteBatch batch;
-  for (const TableDef &def : clones) {
+  for (const auto &[def, place] : clones) {
     if (impl_->find(def.database, def.name))
       return Status(Code::kDuplicate,
                     "the table " + qualified_name(def.database, def.name) + " exists already");
     TableDef table = def;
-    table.id = impl_->meta.next_id++;
+    table.id = place.prefix != 0 ? place.prefix : impl_->meta.next_id++;
+    table.prefix = place.prefix;
+    if (place.prefix != 0) impl_->remove(&batch, doomed_key(place.doomed));
     table.created_us = now_us();
     impl_->put_table(&batch, table);
     if (const uint64_t next = auto_increment(def.id); next != 0) {
       counters[table.id] = next;
       impl_->put(&batch, auto_increment_key(table.id), auto_increment_value(next));
     }
-    statistics[table.id] = this->statistics(def.id);
+    if (std::string blob = this->statistics(def.id); !blob.empty()) {
+      statistics[table.id] = std::move(blob);
+      unwritten.insert(table.id);
+    }
     stored.push_back(Impl::arrival(table, nullptr));
   }
   impl_->put(&batch, meta_key(), encode(impl_->meta));
@@ -34,9 +74,11 @@ Status Catalog::add_clones(const std::vector<TableDef> &clones) {
     each.table->readable_from.number = visible_from;
     impl_->install(std::move(each));
   }
-  for (const auto &[table_id, next] : counters) raise_auto_increment(table_id, next);
-  for (auto &[table_id, blob] : statistics)
-    if (!blob.empty()) set_statistics(table_id, std::move(blob));
+  // As install(): nothing here needs memory.
+  const ExclusiveLock values(impl_->mutex);
+  impl_->auto_increments.merge(counters);
+  impl_->statistics.merge(statistics);
+  impl_->dirty_statistics.merge(unwritten);
   return Status::Ok();
 }
 

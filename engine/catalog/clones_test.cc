@@ -13,10 +13,10 @@ TEST_F(CatalogTest, clones_are_stored_together_or_not_at_all) {
   ASSERT_TRUE(clone_family_of(source, &first) && clone_family_of(source, &second));
   first.name = "first";
   second.name = "taken";
-  EXPECT_EQ(catalog_->add_clones({first, second}).code(), Code::kDuplicate);
+  EXPECT_EQ(catalog_->add_clones({{first, {}}, {second, {}}}).code(), Code::kDuplicate);
   EXPECT_FALSE(catalog_->find("d", "first"));
   second.name = "second";
-  ASSERT_TRUE(catalog_->add_clones({first, second}).ok());
+  ASSERT_TRUE(catalog_->add_clones({{first, {}}, {second, {}}}).ok());
   for (int round = 0; round < 2; round++) {
     for (const char *name : {"first", "second"}) {
       const TablePtr clone = catalog_->find("d", name);

@@ -90,8 +90,8 @@ class TestDatabase final : public lsm::Database {
       (void)db_->Put(rocksdb::WriteOptions(), (*out)->handle(), rows->key(), rows->value());
     return lsm::from_rocksdb(rows->status());
   }
-  Status copy_to_family(lsm::Family *, std::string_view, std::string_view, std::string_view,
-                        const lsm::Compression &, const std::function<bool()> &, lsm::Family **) override {
+  Status copy_entries(lsm::Family *, std::string_view, std::string_view, std::string_view,
+                      const std::function<bool()> &) override {
     return Status(Code::kBug, "no test copies entries");
   }
   Status create_family(const lsm::Compression &, lsm::Family **out) override {

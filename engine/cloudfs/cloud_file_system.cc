@@ -64,7 +64,13 @@ std::vector<uint64_t> numbers_in(const atoll_store *store, std::vector<uint64_t>
   return numbers;
 }
 
+thread_local bool may_write_options_files = false;
+
 }  // namespace
+
+OptionsFilesAllowed::OptionsFilesAllowed() { may_write_options_files = true; }
+
+OptionsFilesAllowed::~OptionsFilesAllowed() { may_write_options_files = false; }
 
 CloudFileSystem::CloudFileSystem(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
                                  atoll_store *store)
@@ -77,7 +83,8 @@ FileName CloudFileSystem::name_of(const std::string &path) const {
 }
 
 bool CloudFileSystem::store_has(const FileName &name, uint64_t *bytes) const {
-  return name.kind == FileKind::kTable && bridge::ok(atoll_store_file_size(store_, name.number, bytes));
+  return (name.kind == FileKind::kTable || name.kind == FileKind::kShared) &&
+         bridge::ok(atoll_store_file_size(store_, name.number, bytes));
 }
 
 bool CloudFileSystem::is_database_directory(const std::string &path) const {
@@ -132,7 +139,7 @@ IOStatus CloudFileSystem::NewRandomAccessFile(const std::string &path, const Fil
                                               std::unique_ptr<FSRandomAccessFile> *result,
                                               IODebugContext *debug) {
   const FileName name = name_of(path);
-  if (name.kind != FileKind::kTable) {
+  if (name.kind != FileKind::kTable && name.kind != FileKind::kShared) {
     return FileSystemWrapper::NewRandomAccessFile(path, options, result, debug);
   }
   uint64_t bytes = 0;
@@ -150,7 +157,8 @@ IOStatus CloudFileSystem::NewRandomAccessFile(const std::string &path, const Fil
 IOStatus CloudFileSystem::NewWritableFile(const std::string &path, const FileOptions &options,
                                           std::unique_ptr<FSWritableFile> *result, IODebugContext *debug) {
   const FileName name = name_of(path);
-  if (name.kind == FileKind::kOptions && refuse_options_files_.load(std::memory_order_relaxed)) {
+  if (name.kind == FileKind::kOptions && !may_write_options_files &&
+      refuse_options_files_.load(std::memory_order_relaxed)) {
     return IOStatus::NotSupported("OPTIONS files are not kept");
   }
   const bool known =
@@ -171,6 +179,8 @@ IOStatus CloudFileSystem::NewWritableFile(const std::string &path, const FileOpt
     case FileKind::kWal:
       *result = std::make_unique<GuardedWriter<WalWriter>>(std::move(file), store_, name.number, path);
       break;
+    case FileKind::kShared:
+      return IOStatus::NotSupported("a shared file is only linked and read");
     case FileKind::kCurrent:
     case FileKind::kOptions:
     case FileKind::kOther:
@@ -239,6 +249,7 @@ IOStatus CloudFileSystem::GetFileModificationTime(const std::string &path, const
 IOStatus CloudFileSystem::DeleteFile(const std::string &path, const IOOptions &options,
                                      IODebugContext *debug) {
   const FileName name = name_of(path);
+  if (name.kind == FileKind::kShared) return IOStatus::OK();  // its own number's DeleteFile ends it
   if (name.kind == FileKind::kTable) {
     const atoll_result removed = atoll_store_remove_file(store_, name.number);
     if (bridge::to_code(removed) != Code::kNotFound) return to_io_status(removed);
@@ -283,7 +294,7 @@ IOStatus CloudFileSystem::LinkFile(const std::string &from, const std::string &t
   const FileName source = name_of(from), target = name_of(to);
   if (target.kind == FileKind::kTable) {
     if (IOStatus status = check_may_write(store_); !status.ok()) return status;
-    if (source.kind == FileKind::kTable)
+    if (source.kind == FileKind::kShared)
       return to_io_status(atoll_store_share_file(store_, source.number, target.number));
   }
   IOStatus status = FileSystemWrapper::LinkFile(from, to, options, debug);

@@ -8,6 +8,7 @@
 // | CURRENT         | local rename; current_set    | local                       | local              |
 // | *.log (WAL)     | local; wal_* at each step    | local                       | local; wal_deleted |
 // | OPTIONS-*       | at open only, see below      | -                           | local              |
+// | shared/*.sst    | a link from it shares the object | as the table file of that number | -         |
 // | all others      | local                        | local                       | local              |
 //
 // Invariants
@@ -37,6 +38,15 @@
 #include "cloudfs/file_name.h"
 
 namespace atoll::cloudfs {
+
+// While one lives, its thread may write OPTIONS files: RocksDB's import of a family gives up where it cannot.
+class OptionsFilesAllowed {
+ public:
+  OptionsFilesAllowed();
+  ~OptionsFilesAllowed();
+  OptionsFilesAllowed(const OptionsFilesAllowed &) = delete;
+  OptionsFilesAllowed &operator=(const OptionsFilesAllowed &) = delete;
+};
 
 // RocksDB gets the GuardedFileSystem of guarded_files.h, which is derived from this one.
 class CloudFileSystem : public rocksdb::FileSystemWrapper {

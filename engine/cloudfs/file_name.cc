@@ -7,6 +7,7 @@ namespace atoll::cloudfs {
 namespace {
 
 constexpr std::string_view kManifestPrefix = "MANIFEST-";
+constexpr std::string_view kSharedDirectory = "shared/";
 constexpr std::string_view kOptionsPrefix = "OPTIONS-";
 
 bool parse_number(std::string_view digits, uint64_t *number) {
@@ -26,9 +27,12 @@ FileName parse_file_name(std::string_view directory, std::string_view path) {
   std::string_view name = path.substr(directory.size());
   if (name.front() != '/') return result;
   while (!name.empty() && name.front() == '/') name.remove_prefix(1);
+  uint64_t number = 0;
+  if (name.starts_with(kSharedDirectory) &&
+      parse_with_suffix(name.substr(kSharedDirectory.size()), ".sst", &number))
+    return {FileKind::kShared, number};
   if (name.empty() || name.find('/') != std::string_view::npos) return result;
 
-  uint64_t number = 0;
   if (parse_with_suffix(name, ".sst", &number) || parse_with_suffix(name, ".blob", &number)) {
     return {FileKind::kTable, number};
   }
@@ -39,6 +43,10 @@ FileName parse_file_name(std::string_view directory, std::string_view path) {
   if (name.starts_with(kOptionsPrefix)) return {FileKind::kOptions, 0};
   if (name == "CURRENT") return {FileKind::kCurrent, 0};
   return result;
+}
+
+std::string shared_directory(std::string_view directory) {
+  return std::string(directory) + "/" + std::string(kSharedDirectory.substr(0, kSharedDirectory.size() - 1));
 }
 
 std::string table_file_name(uint64_t number) {

@@ -1,5 +1,5 @@
-// Tells from a path what RocksDB keeps there. Only direct children of the database directory count: a
-// file in a sub-directory (bulk loads) is an ordinary local file.
+// Tells from a path what RocksDB keeps there. Only direct children of the database directory and of
+// shared_directory() count: a file in another sub-directory (bulk loads) is an ordinary local file.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@ namespace atoll::cloudfs {
 
 enum class FileKind : uint8_t {
   kTable,     // NNNNNN.sst, NNNNNN.blob: an object in the bucket
+  kShared,    // shared/NNNNNN.sst: the table file of that number, whose object another number is to share
   kManifest,  // MANIFEST-NNNNNN
   kWal,       // NNNNNN.log
   kCurrent,   // CURRENT
@@ -26,6 +27,9 @@ struct FileName {
 
 // `directory` has no trailing slash.
 FileName parse_file_name(std::string_view directory, std::string_view path);
+
+// Where a table file is found as kShared, and nothing lies. `directory`: the database's.
+std::string shared_directory(std::string_view directory);
 
 // "NNNNNN.sst", at least six digits, as RocksDB spells it.
 std::string table_file_name(uint64_t number);

@@ -147,12 +147,11 @@ class Database {
   // Later changes of one are not in the other. Durable when this returns. The caller keeps writers away.
   // Blocks: for a flush, and until files that are new are uploaded. Errors: as create_family(), kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
-  // Makes a family with a copy of the entries in [begin, end) of `source`, whose keys start with `start` in
-  // place of as many bytes. `is_cancelled` is asked now and then. Errors: as create_family() and BulkLoad;
-  // kInterrupted.
-  virtual Status copy_to_family(Family *source, std::string_view begin, std::string_view end,
-                                std::string_view start, const Compression &compression,
-                                const std::function<bool()> &is_cancelled, Family **out) = 0;
+  // Writes the entries in [begin, end) once more, with `start` in place of as many bytes of their keys. Not
+  // synced. `is_cancelled` is asked now and then. Errors: kInterrupted, and those of a write; some are
+  // written then.
+  virtual Status copy_entries(Family *family, std::string_view begin, std::string_view end,
+                              std::string_view start, const std::function<bool()> &is_cancelled) = 0;
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
   // Whether all memtables keep their filters after a restart with one family more (filtered_families_max()).
   virtual bool has_room_for_family() = 0;

@@ -34,9 +34,8 @@ class DatabaseImpl final : public Database {
 
   Status create_family(const Compression &compression, Family **out) override;
   Status clone_family(Family *source, const Compression &compression, Family **out) override;
-  Status copy_to_family(Family *source, std::string_view begin, std::string_view end, std::string_view start,
-                        const Compression &compression, const std::function<bool()> &is_cancelled,
-                        Family **out) override;
+  Status copy_entries(Family *family, std::string_view begin, std::string_view end, std::string_view start,
+                      const std::function<bool()> &is_cancelled) override;
   bool has_room_for_family() override;
   Family *find_family(uint32_t id) override;
   void drop_family(uint32_t id) override;
@@ -91,6 +90,7 @@ class DatabaseImpl final : public Database {
   void close();
 
   rocksdb::DB *base(Side side) { return db(side)->GetBaseDB(); }
+  Status write_copies(rocksdb::WriteBatch *batch);
   double entry_bytes(FamilyImpl *family, const rocksdb::Range &range);
   bool count_cached(Family *family, const rocksdb::Range &range, uint64_t *entries);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/border/border.h"
+#include "cloudfs/cloud_file_system.h"
 
 namespace atoll::lsm {
 namespace {
@@ -128,6 +129,27 @@ Status FamilyRegistry::create_batch(const Compression &compression, size_t count
     created->push_back(insert(handle, FamilyImpl::State::kPooled));
   }
   if (created->empty()) return from_rocksdb(status).with("creating a column family");
+  return Status::Ok();
+}
+
+Status FamilyRegistry::import(const Compression &compression, const rocksdb::ExportImportFilesMetaData &files,
+                              Family **out) {
+  MutexLock create_lock(create_mutex_);
+  std::string name;
+  {
+    const MutexLock lock(mutex_);
+    name = format_family_name({next_sequence_++, compression});
+  }
+  rocksdb::ImportColumnFamilyOptions options;
+  options.move_files = true;  // it links; what it removes afterwards is not there (cloudfs::shared_directory)
+  rocksdb::ColumnFamilyHandle *handle = nullptr;
+  const cloudfs::OptionsFilesAllowed allowed;
+  const rocksdb::Status status =
+      db_->CreateColumnFamilyWithImport(family_options(compression, *parts_), name, options, files, &handle);
+  note_ddl();
+  if (handle == nullptr) return from_rocksdb(status).with("sharing table files");
+  const MutexLock lock(mutex_);
+  *out = insert(handle, FamilyImpl::State::kUsed);
   return Status::Ok();
 }
 

@@ -89,6 +89,10 @@ class FamilyRegistry {
   // Finds or creates the family of that name, at open.
   Status fixed(std::string_view name, Family **out);
 
+  // A used family with these files, whose objects it shares. Errors: kUnavailable, kFenced, kNoSpace,
+  // kInterrupted.
+  Status import(const Compression &compression, const rocksdb::ExportImportFilesMetaData &files,
+                Family **out);
   // Errors: kUnavailable, kFenced, kNoSpace.
   Status create(const Compression &compression, Family **out);
   Family *find(uint32_t id);

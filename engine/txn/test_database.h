@@ -66,8 +66,8 @@ class TestDatabase final : public lsm::Database {
   lsm::Family *temp_family() override { return temp_families_[1].get(); }
 
   Status clone_family(lsm::Family *, const lsm::Compression &, lsm::Family **) override { return unused(); }
-  Status copy_to_family(lsm::Family *, std::string_view, std::string_view, std::string_view,
-                        const lsm::Compression &, const std::function<bool()> &, lsm::Family **) override {
+  Status copy_entries(lsm::Family *, std::string_view, std::string_view, std::string_view,
+                      const std::function<bool()> &) override {
     return unused();
   }
   Status create_family(const lsm::Compression &, lsm::Family **) override { return unused(); }

@@ -16,8 +16,10 @@
 #include "base/log.h"
 #include "engine/running.h"
 #include "handler/ddl/definition.h"
+#include "handler/ddl/prepared_writers.h"
 #include "handler/ddl/table_name.h"
 #include "plugin/snapshots/action_function.h"
+#include "plugin/snapshots/sql_names.h"
 #include "plugin/snapshots/table_text.h"
 #include "table/clone/table_clone.h"
 
@@ -40,22 +42,11 @@ struct Pair {
   Name source, clone;
 };
 
-std::string in_lower_case(std::string name) {
-  if (lower_case_table_names == 0) return name;
-  name.resize(name.size() * system_charset_info->casedn_multiply());
-  name.resize(my_casedn_str(system_charset_info, name.data()));
-  return name;
-}
-
 // Errors: kInvalid, also for a schema that is not there.
-Status check_schema(std::string *name) {
-  *name = in_lower_case(std::move(*name));
-  LEX_STRING text{name->data(), name->size()};
-  const LEX_CSTRING shown{name->data(), name->size()};
-  const bool is_wrong = name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown);
-  if (is_wrong || check_db_dir_existence(name->c_str()))
-    return Status(Code::kInvalid, "there is no schema '" + *name + "'");
-  return Status::Ok();
+Status read_schema(std::string *name) {
+  ATOLL_RETURN_IF_ERROR(read_schema_name(name));
+  return check_db_dir_existence(name->c_str()) ? Status(Code::kInvalid, "there is no schema '" + *name + "'")
+                                               : Status::Ok();
 }
 
 Name name_of(const std::string &database, const std::string &table) {
@@ -68,10 +59,8 @@ Status parse_name(THD *thd, const std::string &argument, Name *name) {
   if (text.database.empty() && thd->db.str == nullptr)
     return Status(Code::kInvalid, "no schema is in use: write 'schema.table' for '" + argument + "'");
   if (text.database.empty()) text.database.assign(thd->db.str, thd->db.length);
-  ATOLL_RETURN_IF_ERROR(check_schema(&text.database));
-  text.table = in_lower_case(std::move(text.table));
-  if (check_table_name(text.table.data(), text.table.size(), /*check_for_path_chars=*/false))
-    return Status(Code::kInvalid, "'" + text.table + "' is no name of a table");
+  ATOLL_RETURN_IF_ERROR(read_schema(&text.database));
+  ATOLL_RETURN_IF_ERROR(read_table_name(&text.table));
   *name = name_of(text.database, text.table);
   return Status::Ok();
 }
@@ -85,6 +74,8 @@ Status may_change(THD *thd) {
   if (thd->in_active_multi_stmt_transaction())
     return Status(Code::kInvalid, "not in a transaction: COMMIT first");
   if (thd->has_read_only_protection()) return kReported;
+  if (opt_readonly && !(thd->security_ctx->master_access & PRIV_IGNORE_READ_ONLY))
+    return Status(Code::kReadOnly, "the server runs with --read-only");
   return Status::Ok();
 }
 
@@ -122,13 +113,33 @@ Status refuse_taken(THD *thd, const Name &name) {
 // The table, and with it its partitions.
 Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *orders) {
   ATOLL_RETURN_IF_ERROR(refuse_taken(thd, pair.clone));
+  // DROP DATABASE may have been before us.
+  std::string schema = pair.clone.database;
+  ATOLL_RETURN_IF_ERROR(read_schema(&schema));
   const auto tables = engine::running()->catalog()->with_partitions(pair.source.directory, pair.source.file);
   if (tables.empty()) return Status(Code::kInvalid, "there is no ATOLL table " + pair.source.shown());
   for (const catalog::TablePtr &table : tables) {
+    // They hold no metadata lock, and could commit to some partitions before and to others after.
+    if (handler::refuse_for_prepared_writers(*table)) return kReported;
     const std::string partition = table->name.substr(catalog::whole_table(table->name).size());
     orders->push_back({table, pair.clone.directory, pair.clone.file + partition});
   }
   return Status::Ok();
+}
+
+// Brings nearly all that the clones will share into the bucket, while nobody is held up: only what is written
+// from now on has to follow under the locks. Errors: those of CommitGate::publish_all().
+Status bring_to_bucket(const std::vector<Pair> &pairs) {
+  engine::Engine *running = engine::running();
+  for (const Pair &pair : pairs) {
+    for (const catalog::TablePtr &table :
+         running->catalog()->with_partitions(pair.source.directory, pair.source.file)) {
+      if (!table->own_family) continue;
+      lsm::Family *family = running->database()->find_family(table->family_id);
+      if (family != nullptr) ATOLL_RETURN_IF_ERROR(running->database()->flush(family));
+    }
+  }
+  return running->gate().publish_all();
 }
 
 // The server's own files of a table. Where they cannot be written, the server finds the table by discovery.
@@ -141,7 +152,10 @@ void write_files(const Pair &pair) {
     std::ofstream file(path.string() + extension, std::ios::binary);
     file << content;
     file.close();
-    if (!file.good()) log_warning("cannot write " + path.string() + extension);
+    if (file.good()) return;
+    log_warning("cannot write " + path.string() + extension);
+    std::error_code ignored;
+    fs::remove(path.string() + extension, ignored);
   };
   write(".par", table->par);
   write(".frm", table->frm);
@@ -149,8 +163,9 @@ void write_files(const Pair &pair) {
 
 // Requires: all checks of schemas and privileges are done. *rows_in: how many tables and partitions were
 // made.
-Status clone(THD *thd, const std::vector<Pair> &pairs, size_t *made) {
+Status clone(THD *thd, const std::vector<Pair> &pairs) {
   engine::Engine *running = engine::running();
+  ATOLL_RETURN_IF_ERROR(bring_to_bucket(pairs));
   ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::BACKUP, "", "", MDL_BACKUP_DDL));
   for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(lock(thd, pair));
   std::vector<table::CloneOrder> orders;
@@ -159,7 +174,6 @@ Status clone(THD *thd, const std::vector<Pair> &pairs, size_t *made) {
   ATOLL_RETURN_IF_ERROR(
       table::clone_tables(running->database(), running->catalog(), orders, [] { return is_interrupted(); }));
   for (const Pair &pair : pairs) write_files(pair);
-  *made = orders.size();
   return running->gate().after_ddl();
 }
 
@@ -177,8 +191,7 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
   if (handler::is_mounted(pair.source.directory))
     return Status(Code::kInvalid, "'" + pair.source.database + "' shows the past: use INSERT ... SELECT");
   ATOLL_RETURN_IF_ERROR(handler::refuse_mounted(pair.clone.directory));
-  size_t made = 0;
-  ATOLL_RETURN_IF_ERROR(clone(thd, {pair}, &made));
+  ATOLL_RETURN_IF_ERROR(clone(thd, {pair}));
   *what = "table " + pair.clone.shown() + " is a clone of " + pair.source.shown() + binary_log_note();
   return Status::Ok();
 }
@@ -198,8 +211,8 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
   THD *thd = current_thd;
   std::string source = arguments[0], clone = arguments[1];
   ATOLL_RETURN_IF_ERROR(may_change(thd));
-  ATOLL_RETURN_IF_ERROR(check_schema(&source));
-  ATOLL_RETURN_IF_ERROR(check_schema(&clone));
+  ATOLL_RETURN_IF_ERROR(read_schema(&source));
+  ATOLL_RETURN_IF_ERROR(read_schema(&clone));
   // Privileges on single tables of the schema are not enough.
   if (check_access(thd, SELECT_ACL, source.c_str(), nullptr, nullptr, true, false) ||
       check_access(thd, CREATE_ACL | INSERT_ACL, clone.c_str(), nullptr, nullptr, true, false))
@@ -217,8 +230,7 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
     names.insert(table->name);
   }
   if (pairs.empty()) return Status(Code::kInvalid, "there is no ATOLL table in '" + source + "'");
-  size_t made = 0;
-  ATOLL_RETURN_IF_ERROR(plugin::clone(thd, pairs, &made));
+  ATOLL_RETURN_IF_ERROR(plugin::clone(thd, pairs));
   const size_t others = others_in(directory, names);
   *what =
       std::to_string(pairs.size()) + " tables of '" + source + "' have clones in '" + clone + "'" +

@@ -23,6 +23,7 @@
 #include "handler/ddl/table_name.h"
 #include "plugin/snapshots/action_function.h"
 #include "plugin/snapshots/moment_text.h"
+#include "plugin/snapshots/sql_names.h"
 #include "plugin/snapshots/mount_functions.h"
 
 namespace atoll::plugin {
@@ -37,18 +38,8 @@ struct Schema {
   fs::path directory;
 };
 
-// Errors: kInvalid for what CREATE DATABASE refuses, and for information_schema, which has no directory.
-Status parse_schema(const std::string &sql_name, Schema *schema) {
-  std::string name = sql_name;
-  if (lower_case_table_names != 0) {
-    name.resize(name.size() * system_charset_info->casedn_multiply());
-    name.resize(my_casedn_str(system_charset_info, name.data()));
-  }
-  LEX_STRING text{name.data(), name.size()};
-  const LEX_CSTRING shown{name.data(), name.size()};
-  // A name with the prefix of old releases would become a path as it stands.
-  if (name.starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
-    return Status(Code::kInvalid, "'" + sql_name + "' is no name of a schema");
+Status parse_schema(std::string name, Schema *schema) {
+  ATOLL_RETURN_IF_ERROR(read_schema_name(&name));
   schema->directory_name = handler::file_name_of(name.c_str());
   schema->sql_name = std::move(name);
   schema->directory = fs::path(mysql_real_data_home) / schema->directory_name;

@@ -1,9 +1,10 @@
 // See table_clone.h.
 #include "table/clone/table_clone.h"
 
+#include <algorithm>
+
 #include "base/border/border.h"
 #include "catalog/record.h"
-#include "codec/key_codec.h"
 
 namespace atoll::table {
 namespace {
@@ -32,53 +33,82 @@ class NewFamilies {
   std::vector<lsm::Family *> families_;
 };
 
-Status clone_rows(lsm::Database *database, const TableDef &source, NewFamilies *made, lsm::Family **family,
-                  const std::function<bool()> &is_cancelled) {
-  if (source.own_family) {
-    lsm::Family *of_source = database->find_family(source.family_id);
-    if (of_source == nullptr) return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
-    ATOLL_RETURN_IF_ERROR(database->clone_family(of_source, source.compression, family));
-    made->add(*family);
-    return Status::Ok();
-  }
-  const catalog::Doomed::Range range = catalog::table_range(source);
-  const std::string start(codec::kKeyPrefixLength, '\0');
-  ATOLL_RETURN_IF_ERROR(database->copy_to_family(database->shared_family(), range.begin, range.end, start,
-                                                 source.compression, is_cancelled, family));
-  made->add(*family);
+// Copies the rows of a table of the shared family to the place.
+Status copy_rows(lsm::Database *database, const TableDef &source, const catalog::Place &place,
+                 const std::function<bool()> &is_cancelled) {
+  TableDef target = source;
+  target.prefix = place.prefix;
+  const catalog::Doomed::Range from = catalog::table_range(source);
+  const std::string start = catalog::table_range(target).begin;
+  return database->copy_entries(database->shared_family(), from.begin, from.end, start, is_cancelled);
+}
+
+Status share_rows(lsm::Database *database, const TableDef &source, NewFamilies *made, uint32_t *family_id) {
+  lsm::Family *of_source = database->find_family(source.family_id), *family = nullptr;
+  if (of_source == nullptr) return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
+  ATOLL_RETURN_IF_ERROR(database->clone_family(of_source, source.compression, &family));
+  made->add(family);
+  *family_id = family->id();
   return Status::Ok();
 }
 
-TableDef definition_of(const CloneOrder &order, const lsm::Family *family) {
+bool is_in_shared_family(const TableDef &table) { return !table.own_family && !table.logical_only; }
+
+TableDef definition_of(const CloneOrder &order) {
   TableDef clone = *order.source;
   clone.database = order.database;
   clone.name = order.name;
-  clone.created_us = 0;
   clone.former_name.clear();
   clone.former_place = {};
-  clone.own_family = family != nullptr;
-  clone.family_id = family == nullptr ? 0 : family->id();
-  clone.prefix = 0;
   return clone;
 }
+
+// Gives the places up, unless they are taken.
+class Reserved {
+ public:
+  explicit Reserved(catalog::Catalog *catalog) : catalog_(catalog) {}
+  ~Reserved() { catalog_->give_up(places_); }
+  Reserved(const Reserved &) = delete;
+  Reserved &operator=(const Reserved &) = delete;
+
+  Status reserve(size_t count) { return count == 0 ? Status::Ok() : catalog_->reserve(count, &places_); }
+  catalog::Place next() { return places_[used_++]; }
+  void keep() { places_.clear(); }
+
+ private:
+  catalog::Catalog *const catalog_;
+  std::vector<catalog::Place> places_;
+  size_t used_ = 0;
+};
 
 }  // namespace
 
 Status clone_tables(lsm::Database *database, catalog::Catalog *catalog, const std::vector<CloneOrder> &orders,
                     const std::function<bool()> &is_cancelled) {
   NewFamilies made(database);
+  Reserved places(catalog);
   made.reserve(orders.size());
-  std::vector<TableDef> clones;
+  ATOLL_RETURN_IF_ERROR(places.reserve(
+      static_cast<size_t>(std::count_if(orders.begin(), orders.end(), [](const CloneOrder &order) {
+        return is_in_shared_family(*order.source);
+      }))));
+  std::vector<catalog::Clone> clones;
   for (const CloneOrder &order : orders) {
     if (is_cancelled()) return killed();
-    lsm::Family *family = nullptr;
-    if (!order.source->logical_only)
-      ATOLL_RETURN_IF_ERROR(clone_rows(database, *order.source, &made, &family, is_cancelled));
-    clones.push_back(definition_of(order, family));
+    catalog::Clone &clone = clones.emplace_back(catalog::Clone{definition_of(order), {}});
+    if (is_in_shared_family(*order.source)) {
+      clone.place = places.next();
+      ATOLL_RETURN_IF_ERROR(copy_rows(database, *order.source, clone.place, is_cancelled));
+    } else if (order.source->own_family) {
+      ATOLL_RETURN_IF_ERROR(share_rows(database, *order.source, &made, &clone.def.family_id));
+    }
   }
   const Status status = catalog->add_clones(clones);
-  // After a failed write the rows may be on disk all the same, so the families must stay: opening reconciles.
-  if (status.code() != Code::kDuplicate) made.keep();
+  if (status.code() == Code::kDuplicate) return status;
+  // After a failed write the definitions may be on disk all the same, so what they name must stay: opening
+  // reconciles.
+  made.keep();
+  places.keep();
   return status;
 }
 

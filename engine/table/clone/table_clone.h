@@ -2,7 +2,7 @@
 //
 // A table in a family of its own gets a family that shares its files (lsm::Database::clone_family): nothing
 // is copied however large it is. The rows of a table in the shared family, whose files hold those of other
-// tables too, are copied: such a table is small (atoll_shared_table_max).
+// tables too, are copied to another place there: such a table is small (atoll_shared_table_max).
 //
 // Invariants
 //   SHARE-1  All clones of one call become visible in one write of the catalog, or none does. What a crash

@@ -20,6 +20,7 @@ use crate::requests::upload::stream::{Known, Pace};
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -60,7 +61,16 @@ struct Step {
     number: u64,
     file: FileRecord,
     target: FileRecord,
-    is_there: bool,
+    need: Need,
+}
+
+#[derive(PartialEq)]
+enum Need {
+    Copy,
+    /// The copy is there already.
+    Nothing,
+    /// Another number has the same object (FILE-5), and so the same copy.
+    SameCopy,
 }
 
 impl Copier<'_> {
@@ -76,9 +86,16 @@ impl Copier<'_> {
         newest_root_epoch: u64,
     ) -> Result<(BTreeMap<u64, FileRecord>, Adopted)> {
         let reusable = self.reusable(named, newest_root_epoch).await?;
-        let steps: Vec<Step> =
-            files.iter().map(|(number, file)| self.step(*number, file, &reusable)).collect();
-        let is_copied = |step: &&Step| !step.is_there;
+        let mut targets = HashSet::new();
+        let steps: Vec<Step> = files
+            .iter()
+            .map(|(number, file)| self.step(*number, file, &reusable))
+            .map(|step| match targets.insert(Arc::clone(&step.target.key)) {
+                true => step,
+                false => Step { need: Need::SameCopy, ..step },
+            })
+            .collect();
+        let is_copied = |step: &&Step| step.need == Need::Copy;
         let (mut done, total) = (0, steps.iter().filter(is_copied).map(|step| step.file.size).sum());
         let mut copies = stream::iter(steps.iter().filter(is_copied))
             .map(|step| async move { self.copy(step).await.map(|()| step.file.size) })
@@ -93,9 +110,10 @@ impl Copier<'_> {
         drop(copies);
         let mut adopted = Adopted::default();
         for step in &steps {
-            let (count, bytes) = match step.is_there {
-                true => (&mut adopted.reused_files, &mut adopted.reused_bytes),
-                false => (&mut adopted.copied_files, &mut adopted.copied_bytes),
+            let (count, bytes) = match step.need {
+                Need::Copy => (&mut adopted.copied_files, &mut adopted.copied_bytes),
+                Need::Nothing => (&mut adopted.reused_files, &mut adopted.reused_bytes),
+                Need::SameCopy => continue,
             };
             (*count, *bytes) = (*count + 1, *bytes + step.file.size);
         }
@@ -105,14 +123,14 @@ impl Copier<'_> {
     fn step(&self, number: u64, file: &FileRecord, reusable: &HashMap<String, String>) -> Step {
         let name = names::copied_name(&identity_of(file));
         let found = reusable.get(&format!("{name} {}", file.size)).cloned();
-        let is_there = found.is_some();
+        let need = if found.is_some() { Need::Nothing } else { Need::Copy };
         let key = found.unwrap_or_else(|| {
             let extension = if file.key.ends_with(".blob") { "blob" } else { "sst" };
             crate::files::object_key(self.epoch, &name, extension)
         });
         let labels = Labels { storage_class: None, ..file.labels.clone() };
         let target = FileRecord { key: key.into(), labels, ..file.clone() };
-        Step { number, file: file.clone(), target, is_there }
+        Step { number, file: file.clone(), target, need }
     }
 
     async fn copy(&self, step: &Step) -> Result<()> {

@@ -12,6 +12,7 @@ use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
 use crate::protocol::history::snapshot_test::{Fixture, NOW};
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::testing::test_copies::change;
 use crate::protocol::testing::test_db::*;
 use crate::requests::bucket::Bucket;
 use crate::requests::fault::{Fault, FaultStore, faulty_bucket};
@@ -286,4 +287,26 @@ fn a_copy_goes_to_a_directory_and_back_and_keeps_to_its_pace() {
     crash(f.db);
     check_opened(&back, &model, "the copy of the copy");
     check_opened(&directory, &model, "the copy in a directory");
+}
+
+#[test]
+fn an_object_of_several_numbers_is_copied_once() {
+    let mut f = Fixture::new();
+    let numbers: Vec<u64> = f.db.store.files().list().iter().map(|(number, _)| *number).collect();
+    for number in &numbers {
+        for copy in 1..4 {
+            f.db.store.share_file(*number, 9000 * copy + number).unwrap();
+        }
+    }
+    let mut model = f.model.clone();
+    let next = model.commits.len() as u64 + 1;
+    change(&mut f.db, &mut model, next);
+    let place = scratch();
+    let retry = crate::requests::retry::RetryPolicy::default();
+    let directory = crate::requests::client::connect_directory(place.path(), Arc::default(), retry).unwrap();
+    let copied = copy(&f.bucket, &directory).unwrap();
+    assert!(copied.files >= 4 * numbers.len() as u64 - 1, "{copied:?}");
+    assert!(copied.adopted.copied_files <= numbers.len() as u64 + 1, "{copied:?}");
+    let report = block(Inspector::new(directory).verify(true, |_, _| {})).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
 }

@@ -73,6 +73,8 @@ struct Collector {
     /// Roots published by this process at the last search, and searches since that number changed.
     roots_seen: Option<u64>,
     searches: u32,
+    /// The time of one search more: pins have been deleted.
+    search_again_at: Option<Instant>,
     is_hold_told: bool,
     /// The highest horizon that this process has made known.
     horizon: Option<RootId>,
@@ -94,6 +96,7 @@ impl Collector {
             next_search: now,
             roots_seen: None,
             searches: 0,
+            search_again_at: None,
             is_hold_told: false,
             horizon: None,
             held: Held::default(),
@@ -264,6 +267,8 @@ impl Collector {
         self.held.update(bucket, &listed).await?;
         for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
             bucket.delete(key).await?;
+            // A search that is at work still keeps what they held.
+            self.search_again_at = Some(Instant::now() + self.tuning.grace);
         }
         let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
             return Ok(true);
@@ -350,13 +355,15 @@ impl Collector {
     fn search_at(&self) -> Option<Instant> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let is_quiet = self.roots_seen == Some(roots) && self.searches >= SEARCHES_PER_CHANGE;
-        (!is_quiet).then_some(self.next_search)
+        let next = (!is_quiet).then_some(self.next_search);
+        next.into_iter().chain(self.search_again_at).min()
     }
 
     /// Looks for what nothing names, and for tombs that nobody works off.
     async fn search(&mut self) -> Result<()> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let objects = self.shared.bucket.list("", None).await?;
+        self.search_again_at = None;
         if !self.look_at_pins(&objects).await? {
             self.next_search = Instant::now() + self.tuning.search_interval;
             return Ok(());

@@ -2,14 +2,17 @@
 //!         (rule MOUNT-1).
 //! Method: the pretend database over a bucket in memory.
 
+use crate::config::Durability;
 use crate::error::StoreError;
 use crate::protocol::format::names;
 use crate::protocol::history::mount::Mount;
 use crate::protocol::history::pin::{self, PinKind};
-use crate::protocol::history::snapshot_test::Fixture;
+use crate::protocol::history::snapshot_test::{Fixture, NOW};
+use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::testing::test_db::*;
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 impl Fixture {
     fn mount(&self, when: &str, name: &str) -> (Result<Mount, StoreError>, PathBuf) {
@@ -96,4 +99,31 @@ fn the_pin_of_a_process_that_has_ended_goes() {
     f.until_clean();
     assert_eq!((f.keys(names::FILE_DIR).len(), f.keys(names::PIN_DIR).len()), (2, 0));
     crash(f.db);
+}
+
+#[test]
+fn what_only_the_mount_of_an_ended_process_held_goes_without_another_publish() {
+    let mut f = Fixture::new();
+    let moment = block(f.inspector().moment()).unwrap();
+    let left = moment.pin(PinKind::Clone, "shop_then", "a former process");
+    f.create("held until then").unwrap();
+    f.work(3);
+    crash(f.db);
+    let inspector = Inspector::new(f.bucket.clone());
+    assert!(block(inspector.put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
+    block(inspector.drop_snapshot("held until then")).unwrap();
+
+    // Its regular searches are an hour apart.
+    let config = config(f.dir.path(), "owner:1", Durability::Sync);
+    let db = Db::open(open_store(&config, &f.bucket, quick()).unwrap(), f.dir.path(), true);
+    let start = Instant::now();
+    loop {
+        let report = block(inspector.fsck(NOW, |_, _| {})).unwrap();
+        if report.orphaned.is_empty() && report.pending.is_empty() {
+            break;
+        }
+        assert!(start.elapsed() < WAIT, "{:?} {:?}", report.orphaned, report.pending);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    crash(db);
 }

@@ -5,6 +5,7 @@
 //! would have found, each whole or not at all.
 
 use crate::error::{Result, StoreError};
+use crate::files::FileRecord;
 use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
@@ -18,7 +19,7 @@ use crate::protocol::wal::marks::{BinlogPosition, CommitReader};
 use crate::protocol::wal::position::{NotedCommit, Position, Tracker};
 use crate::requests::bucket::SlotOutcome;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The longest name, in bytes.
@@ -366,8 +367,10 @@ impl Shares {
         shares
     }
 
+    /// Two files of one image that have one object count once.
     fn add(&mut self, image: &Image) {
-        image.files.values().for_each(|file| self.add_key(&file.key));
+        let keys: HashSet<&Arc<str>> = image.files.values().map(|file| &file.key).collect();
+        keys.into_iter().for_each(|key| self.add_key(key));
     }
 
     fn add_key(&mut self, key: &Arc<str>) {
@@ -377,7 +380,9 @@ impl Shares {
     /// Bytes of the table files of `image` that others need, too, and of the others.
     fn split(&self, image: &Image) -> (u64, u64) {
         let is_shared = |key| self.holders.get(key).is_some_and(|holders| *holders > 1);
-        image.files.values().fold((0, 0), |(shared, alone), file| match is_shared(&file.key) {
+        let objects: HashMap<&Arc<str>, &FileRecord> =
+            image.files.values().map(|file| (&file.key, file)).collect();
+        objects.into_values().fold((0, 0), |(shared, alone), file| match is_shared(&file.key) {
             true => (shared + file.size, alone),
             false => (shared, alone + file.size),
         })

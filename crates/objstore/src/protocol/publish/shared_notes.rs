@@ -21,8 +21,11 @@ pub(crate) fn write_note(dir: &Path, db_uuid: &str, number: u64, record: FileRec
     Ok(SharedFile { number, record, note })
 }
 
-/// All notes of the directory. Errors: `Corruption`, with the way out, when one is damaged or not of this database.
+/// All notes of the directory; takes away what a crash has left of one. Errors: `Corruption`, with the way out, when one is damaged or not of this database.
 pub(crate) fn read_notes(dir: &Path, db_uuid: &str) -> Result<Vec<SharedFile>> {
+    for (_, unfinished) in numbered_files(dir, &format!("{EXTENSION}.new"))? {
+        let _ = std::fs::remove_file(unfinished);
+    }
     let notes = numbered_files(dir, EXTENSION)?.into_iter();
     notes
         .map(|(number, note)| Ok(SharedFile { number, record: read_note(&note, db_uuid, number)?, note }))

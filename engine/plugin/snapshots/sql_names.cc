@@ -1,0 +1,56 @@
+// See sql_names.h.
+#include "handler/server.h"
+
+#include "plugin/snapshots/sql_names.h"
+
+#include <climits>
+
+#include "handler/ddl/table_name.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr size_t kExtensionBytes = 4;  // ".frm"
+
+// The server's names are in utf8mb3: others would become names that nobody can write.
+Status check_charset(const std::string &name) {
+  if (Well_formed_prefix(system_charset_info, name.data(), name.size()).length() == name.size())
+    return Status::Ok();
+  return Status(Code::kInvalid, "a name has a character that names cannot have");
+}
+
+std::string kept(std::string name) {
+  if (lower_case_table_names == 0) return name;
+  name.resize(name.size() * system_charset_info->casedn_multiply());
+  name.resize(my_casedn_str(system_charset_info, name.data()));
+  return name;
+}
+
+bool is_of_the_server(const std::string &name) {
+  return name.starts_with("#mysql50#") || catalog::is_internal(name) || catalog::is_partition(name);
+}
+
+}  // namespace
+
+Status read_schema_name(std::string *name) {
+  ATOLL_RETURN_IF_ERROR(check_charset(*name));
+  *name = kept(std::move(*name));
+  LEX_STRING text{name->data(), name->size()};
+  const LEX_CSTRING shown{name->data(), name->size()};
+  // A name with the prefix of old releases would become a path as it stands.
+  if (name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
+    return Status(Code::kInvalid, "'" + *name + "' is no name of a schema");
+  return Status::Ok();
+}
+
+Status read_table_name(std::string *name) {
+  ATOLL_RETURN_IF_ERROR(check_charset(*name));
+  *name = kept(std::move(*name));
+  if (is_of_the_server(*name) || check_table_name(name->data(), name->size(), /*check_for_path_chars=*/false))
+    return Status(Code::kInvalid, "'" + *name + "' is no name of a table");
+  if (handler::file_name_of(name->c_str()).size() + kExtensionBytes > NAME_MAX)
+    return Status(Code::kInvalid, "the name of the table '" + *name + "' is too long for that of a file");
+  return Status::Ok();
+}
+
+}  // namespace atoll::plugin
