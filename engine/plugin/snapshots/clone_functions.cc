@@ -161,8 +161,7 @@ void write_files(const Pair &pair) {
   write(".frm", table->frm);
 }
 
-// Requires: all checks of schemas and privileges are done. *rows_in: how many tables and partitions were
-// made.
+// Requires: schemas and privileges have been checked.
 Status clone(THD *thd, const std::vector<Pair> &pairs) {
   engine::Engine *running = engine::running();
   ATOLL_RETURN_IF_ERROR(bring_to_bucket(pairs));
