@@ -54,6 +54,40 @@ def shop(lab) -> Server:
     return server
 
 
+@pytest.mark.waits
+def test_what_differs_between_two_states_is_told_by_table(shop: Server) -> None:
+    shop.run("CREATE TABLE shop.gone (id INT PRIMARY KEY, body TEXT) ENGINE=ATOLL COMPRESSION=lz4")
+    shop.run(
+        f"INSERT INTO shop.gone SELECT seq, MD5(seq) FROM mysql.seq_1_to_{ROWS}", "OPTIMIZE TABLE shop.gone"
+    )
+    shop.run("SELECT ATOLL_SNAPSHOT('before')")
+    assert [
+        row["change"] for row in told(shop, "diff", behind=("before",))["tables"] if "shop" in row["name"]
+    ] == []
+    shop.run(
+        "DROP TABLE shop.gone",
+        "SELECT ATOLL_CLONE_TABLE('shop.orders', 'shop.copy')",
+        "DELETE FROM shop.orders WHERE id % 2",
+        "OPTIMIZE TABLE shop.orders",
+        "SELECT ATOLL_SNAPSHOT('after')",
+    )
+
+    def changes() -> dict[str, str]:
+        return {
+            row["name"]: row["change"] for row in told(shop, "diff", behind=("before", "after"))["tables"]
+        }
+
+    # The names are those of now; that of a dropped table is not known any more.
+    wait_until(lambda: changes().get("shop.copy") == "added", 60, "the names are written down")
+    found = changes()
+    assert found["shop.orders"] == "changed"
+    assert "dropped" in found.values() and "shop.gone" not in found
+    ran = atollctl(shop, "diff", behind=("before", "after"))
+    assert "shop.copy" in ran.stdout and "with the commits until" in ran.stdout
+    refused = atollctl(shop, "diff", behind=("nothing",))
+    assert refused.returncode != 0 and "no snapshot 'nothing'" in refused.stderr
+
+
 def test_space_is_told_by_table_and_index_and_what_only_a_snapshot_keeps_is_history(shop: Server) -> None:
     def rows(*options: str) -> dict[str, dict]:
         return {row["name"] + "/" + row["index"]: row for row in told(shop, "du", behind=options)["rows"]}

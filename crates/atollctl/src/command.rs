@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use clap_complete::Shell;
 use objstore::certify::CertifyOptions;
 use objstore::date;
-use objstore::protocol::{Gtid, Past};
+use objstore::protocol::{Gtid, PRESENT, Past};
 use std::path::PathBuf;
 
 /// One request.
@@ -83,6 +83,16 @@ pub(crate) enum Command {
         /// Each index on a line of its own, where a file holds one index only.
         #[arg(long)]
         indexes: bool,
+    },
+    /// Shows what differs between two states, by table: which bytes of table files only one of them has.
+    Diff {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// The name of a snapshot; or a moment, '2026-11-20 10:00:00' in UTC; or `now`
+        first: String,
+        /// The same; what is newer stands here
+        #[arg(default_value = PRESENT)]
+        second: String,
     },
     /// Follows what is being published: roots, table files, chunks of the log. Ends on Ctrl-C.
     Tail {
@@ -243,6 +253,7 @@ impl Command {
             | Self::Restore { url, .. }
             | Self::Release { url }
             | Self::Du { url, .. }
+            | Self::Diff { url, .. }
             | Self::Tail { url, .. }
             | Self::Cost { url, .. }
             | Self::Ui { url, .. }

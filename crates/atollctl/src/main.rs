@@ -26,7 +26,7 @@ mod snapshot;
 use ask::Consent;
 use clap::{Args, Parser};
 use command::Command;
-use figures::{cost, du, tail, ui};
+use figures::{cost, diff, du, tail, ui};
 use gc::print_unneeded;
 use indicatif::ProgressBar;
 use objstore::certify::{CertifyOptions, Fitness};
@@ -155,6 +155,7 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
         Command::Du { indexes, .. } => du::run(printer, inspector, *indexes).await,
+        Command::Diff { first, second, .. } => diff::run(printer, inspector, first, second).await,
         Command::Tail { seconds, .. } => tail::run(printer, inspector.clone(), *seconds).await,
         Command::Cost { options, .. } => cost::run(printer, inspector, options).await,
         Command::Ui { options, .. } => ui::run(printer, inspector, options).await,

@@ -1,6 +1,7 @@
 //! What takes space, what it costs, and what is being published: as text, as JSON, and as a page.
 
 pub(crate) mod cost;
+pub(crate) mod diff;
 pub(crate) mod du;
 pub(crate) mod prices;
 pub(crate) mod tail;

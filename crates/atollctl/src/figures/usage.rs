@@ -1,6 +1,6 @@
 //! What lies in a bucket, summed up by table, index, age and use: what `du`, `cost` and `ui` show.
 
-use objstore::protocol::{FileOwner, ObjectKind, Space, SpaceObject, SpaceUse};
+use objstore::protocol::{FileOwner, ObjectKind, Space, SpaceObject, SpaceUse, TableNames};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ pub(crate) fn summarize(space: &Space, by_index: bool, now_ms: u64) -> Summary {
 }
 
 /// What tables and indexes are called.
-struct Names<'a> {
+pub(crate) struct Names<'a> {
     families: &'a BTreeMap<u32, String>,
     tables: BTreeMap<(u32, u32), String>,
     indexes: BTreeMap<(u32, u32, u16), String>,
@@ -126,8 +126,13 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn of(space: &'a Space) -> Self {
+        Self::new(&space.names, &space.families)
+    }
+
+    /// `families`: RocksDB's names of the column families.
+    pub(crate) fn new(names: &TableNames, families: &'a BTreeMap<u32, String>) -> Self {
         let (mut tables, mut indexes) = (BTreeMap::new(), BTreeMap::new());
-        for table in &space.names.tables {
+        for table in &names.tables {
             let place = (table.family, table.prefix);
             tables.insert(place, format!("{}.{}", table.database, table.name));
             for index in &table.indexes {
@@ -135,10 +140,11 @@ impl<'a> Names<'a> {
                 indexes.insert((place.0, place.1, index.ordinal), name.to_owned());
             }
         }
-        Self { families: &space.families, tables, indexes }
+        Self { families, tables, indexes }
     }
 
-    fn table(&self, owner: Option<FileOwner>) -> String {
+    /// `database.table`, or in parentheses what is known of it.
+    pub(crate) fn table(&self, owner: Option<FileOwner>) -> String {
         let Some(owner) = owner else { return "(table files that no root names)".to_owned() };
         if let Some(name) = owner.prefix.and_then(|prefix| self.tables.get(&(owner.family, prefix))) {
             return name.clone();

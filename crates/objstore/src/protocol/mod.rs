@@ -47,6 +47,7 @@ pub use history::mount::Mount;
 pub use history::past::Past;
 pub use history::rewind::{RewindRequest, RewindStatus};
 pub use history::snapshot::{SNAPSHOT_NAME_BYTES_MAX, SnapshotStatus};
+pub use inspection::diff::{ComparedState, PRESENT, StateDiff, TableBytes};
 pub use inspection::families::FileOwner;
 pub use inspection::fsck::{FsckOptions, FsckReport, Unneeded};
 pub use inspection::inspect::{

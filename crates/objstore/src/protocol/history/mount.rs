@@ -10,12 +10,11 @@
 //! MOUNT-1: a mount lives in one process. That knows its pins before they are in the bucket, so the collector deletes every pin of a
 //!     mount that it does not know: those of mounts that have ended, and of processes that have.
 
-use crate::date;
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord};
 use crate::protocol::history::clone::{CloneRequest, Pins};
 use crate::protocol::history::past::Past;
-use crate::protocol::history::pin::{self, SnapshotName};
+use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
@@ -94,7 +93,7 @@ fn forget(shared: &Shared, pin: &str) {
 async fn mount(shared: &Arc<Shared>, pin: &str, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
     let inspector = Inspector::new(shared.bucket.clone());
     let request = CloneRequest {
-        past: Some(past_of(&shared.bucket, when).await?),
+        past: Some(Past::named(&shared.bucket, when).await?),
         place: schema.to_owned(),
         creator: shared.server_id.clone(),
         discards_unfinished: false,
@@ -103,17 +102,6 @@ async fn mount(shared: &Arc<Shared>, pin: &str, when: &str, schema: &str, dir: &
     write_directory(&shared.bucket, &moment, dir).await?;
     let commit_us = moment.position.time_us;
     Ok(Mount { shared: shared.clone(), pin: pin.to_owned(), files: moment.image.files, commit_us })
-}
-
-/// A snapshot may be called like a moment: then it is meant.
-async fn past_of(bucket: &Bucket, when: &str) -> Result<Past> {
-    match SnapshotName::read(bucket, when).await {
-        Ok(_) => Ok(Past::Snapshot(when.to_owned())),
-        Err(error) if error.is_not_found() => date::parse(when)
-            .map(Past::At)
-            .map_err(|error| StoreError::Invalid(format!("there is no snapshot '{when}', and {error}"))),
-        Err(error) => Err(error),
-    }
 }
 
 async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {

@@ -7,20 +7,21 @@
 //!     history that was left then.
 //! When no root is right, the moment cannot be had, and the error says which ones can.
 
-use crate::date::utc;
+use crate::date::{self, utc};
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, WalkEnd};
 use crate::protocol::format::names;
 use crate::protocol::format::records::{Root, RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
 use crate::protocol::history::log_cut::{Cutter, Until};
-use crate::protocol::history::pin::{self, Listed};
+use crate::protocol::history::pin::{self, Listed, SnapshotName};
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::claim;
 use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::wal::marks::{Commit, Gtid};
 use crate::protocol::wal::position::{Position, Tracker};
+use crate::requests::bucket::Bucket;
 use std::collections::BTreeSet;
 
 /// Which state of a database is meant.
@@ -32,6 +33,21 @@ pub enum Past {
     At(u64),
     /// After this transaction, and all that were committed before it.
     Gtid(Gtid),
+}
+
+impl Past {
+    /// The snapshot `when`, or else the moment that it names. A snapshot may be called like a moment: then it is meant.
+    ///
+    /// Errors: `Invalid` for what is neither. Requests: a GET.
+    pub(in crate::protocol) async fn named(bucket: &Bucket, when: &str) -> Result<Self> {
+        match SnapshotName::read(bucket, when).await {
+            Ok(_) => Ok(Self::Snapshot(when.to_owned())),
+            Err(error) if error.is_not_found() => date::parse(when)
+                .map(Self::At)
+                .map_err(|error| StoreError::Invalid(format!("there is no snapshot '{when}', and {error}"))),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// A state, and what holds it.

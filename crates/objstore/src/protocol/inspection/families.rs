@@ -7,7 +7,7 @@
 
 use crate::protocol::wal::replay::WalReader;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Behind each key: sequence number and kind of the change.
 const TRAILER_BYTES: usize = 8;
@@ -21,6 +21,8 @@ const SKIPPABLE: u64 = 1 << 13;
 pub(crate) struct Families {
     pub(crate) names: BTreeMap<u32, String>,
     pub(crate) files: HashMap<u64, FileOwner>,
+    /// Families that are gone; their files may still be there for a while.
+    pub(crate) dropped: HashSet<u32>,
     /// False: an edit was not understood, or the end is damaged. Then files may be missing here.
     pub(crate) is_whole: bool,
 }
@@ -60,7 +62,7 @@ impl Families {
     /// Learns from one edit. None: it is not understood.
     fn apply(&mut self, edit: &[u8]) -> Option<()> {
         let mut fields = Fields(edit);
-        let (mut family, mut name, mut files) = (0, None, Vec::new());
+        let (mut family, mut name, mut files, mut is_drop) = (0, None, Vec::new(), false);
         while !fields.0.is_empty() {
             match fields.varint()? {
                 // The number of the newest log, of the next file, and others that are one number.
@@ -72,10 +74,13 @@ impl Families {
                 103 => files.push(fields.file(true)?),
                 200 => family = u32::try_from(fields.varint()?).ok()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
-                202 => {}
+                202 => is_drop = true,
                 tag if tag >= SKIPPABLE => drop(fields.bytes()?),
                 _ => return None,
             }
+        }
+        if is_drop {
+            self.dropped.insert(family);
         }
         if let Some(name) = name {
             self.names.insert(family, name);

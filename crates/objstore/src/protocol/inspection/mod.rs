@@ -1,5 +1,6 @@
 //! What people see of a database in a bucket without owning it.
 
+pub(in crate::protocol) mod diff;
 pub(in crate::protocol) mod families;
 pub(in crate::protocol) mod fsck;
 #[cfg(test)]

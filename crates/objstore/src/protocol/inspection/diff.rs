@@ -1,0 +1,130 @@
+//! What differs between two states of a database, by table: which table files only one of them has. Reads only.
+//!
+//! Rows are not read. A file that only one state has may hold rows that the other has, too, in a file of another name: a compaction
+//! rewrites what it does not change. Changes that are in the log only, behind the root of a state, are not seen.
+
+use crate::error::{Result, StoreError};
+use crate::protocol::format::image::{self, Image};
+use crate::protocol::history::past::Past;
+use crate::protocol::inspection::families::{Families, FileOwner};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::table_names::{self, TableNames};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The state that is the newest root.
+pub const PRESENT: &str = "now";
+
+/// One of the two states.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct ComparedState {
+    pub epoch: u64,
+    pub slot: u64,
+    /// Of the newest commit that its table files can have, in microseconds since 1970; 0: unknown.
+    pub commit_us: u64,
+}
+
+/// The table files of one table, or of several small ones that share them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TableBytes {
+    /// In files that only the first state has.
+    pub only_first: u64,
+    /// In files that both have.
+    pub both: u64,
+    /// In files that only the second state has.
+    pub only_second: u64,
+}
+
+/// What differs.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)]
+pub struct StateDiff {
+    pub first: ComparedState,
+    pub second: ComparedState,
+    /// By table; None: no MANIFEST tells whose the files are.
+    pub tables: BTreeMap<Option<FileOwner>, TableBytes>,
+    /// RocksDB's names of the column families.
+    pub families: BTreeMap<u32, String>,
+    /// What the owner says about names, now.
+    pub names: TableNames,
+    /// Why some table files have no owner here; empty when all is well.
+    pub problem: String,
+}
+
+/// The files of a state.
+struct State {
+    image: Image,
+    families: Families,
+}
+
+impl Inspector {
+    /// Compares two states: each is [`PRESENT`], the name of a snapshot, or a moment (`date::parse`).
+    ///
+    /// Errors: `NotFound` without a database or a root; `Invalid` for what is no state; `Corruption` for a MANIFEST that cannot be
+    /// read. Requests: those that find and read the roots of both, and their MANIFESTs.
+    pub async fn diff(&self, first: &str, second: &str) -> Result<StateDiff> {
+        self.identity().await?;
+        let names = table_names::read(self.bucket()).await?;
+        let (first, second) = (self.state(first).await?, self.state(second).await?);
+        let mut tables: BTreeMap<Option<FileOwner>, TableBytes> = BTreeMap::new();
+        let (of_first, of_second) = (first.files(), second.files());
+        for (file, bytes) in &of_first {
+            let table = tables.entry(file.1).or_default();
+            match of_second.contains_key(file) {
+                true => table.both += bytes,
+                false => table.only_first += bytes,
+            }
+        }
+        for (file, bytes) in of_second.iter().filter(|(file, _)| !of_first.contains_key(*file)) {
+            tables.entry(file.1).or_default().only_second += bytes;
+        }
+        let is_whole = first.families.is_whole && second.families.is_whole;
+        let problem =
+            if is_whole { "" } else { "a MANIFEST has entries that this version does not understand" };
+        let (first_seen, second_seen) = (first.seen(), second.seen());
+        let mut families = first.families.names;
+        families.extend(second.families.names);
+        let problem = problem.to_owned();
+        Ok(StateDiff { first: first_seen, second: second_seen, tables, families, names, problem })
+    }
+
+    async fn state(&self, when: &str) -> Result<State> {
+        let image = match when {
+            PRESENT => {
+                let no_root = || StoreError::NotFound {
+                    operation: "reading",
+                    object: "a root of the database".to_owned(),
+                };
+                self.newest_image().await?.ok_or_else(no_root)?.0
+            }
+            _ => self.find(&Past::named(self.bucket(), when).await?).await?.moment.image,
+        };
+        let families = Families::read(&image::read_manifest(self.bucket(), &image.root).await?);
+        Ok(State { image, families })
+    }
+}
+
+impl State {
+    fn seen(&self) -> ComparedState {
+        let root = &self.image.root;
+        let commit_us = root.position.as_ref().map_or(0, |position| position.time_us);
+        ComparedState { epoch: root.id.epoch, slot: root.id.slot, commit_us }
+    }
+
+    /// Objects with the tables whose rows they hold, and their sizes. One that two tables share counts for each.
+    fn files(&self) -> HashMap<(Arc<str>, Option<FileOwner>), u64> {
+        let owner = |number| self.families.files.get(number).map(|owner| FileOwner { index: None, ..*owner });
+        let is_there = |owner: &Option<FileOwner>| {
+            owner.is_none_or(|owner| !self.families.dropped.contains(&owner.family))
+        };
+        let files = self.image.files.iter().map(|(number, file)| (owner(number), file));
+        let files = files.filter(|(owner, _)| is_there(owner));
+        files.map(|(owner, file)| ((Arc::clone(&file.key), owner), file.size)).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "diff_test.rs"]
+mod tests;
