@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -113,6 +113,9 @@ bench-access: build   ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="ref join": the state
 
 bench-commit: build sysbench ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
 	@$(PYTHON) bench/commit.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(LATENCIES),--latencies $(LATENCIES)) $(if $(BINLOG),--binlog $(BINLOG))
+
+bench-past: build      ## QUICK=1 BYTES=1073741824 REPEAT=3: snapshots under load, clones of a table and of a database, mounts
+	@$(PYTHON) bench/past.py $(BENCH_ARGS) $(if $(BYTES),--bytes $(BYTES))
 
 bench-cache: build sysbench ## QUICK=1 ROWS=1000000: reads with the block cache from all of the data to none, parts cached or not
 	@$(PYTHON) bench/cache.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS))

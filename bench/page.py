@@ -25,7 +25,7 @@ from common.goals import goals_table
 from harness import paths
 
 # The order on the page. Reports of other names follow.
-ORDER = ("oltp", "access", "tpcc", "linkbench", "tpch", "blob", "neo", "commit", "cache")
+ORDER = ("oltp", "access", "tpcc", "linkbench", "tpch", "blob", "neo", "commit", "cache", "past")
 # These keep figures of another shape; README and their own output show them.
 OTHERS = ("archive", "ddl")
 HEAD = """# Benchmarks

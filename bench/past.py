@@ -1,0 +1,226 @@
+"""What snapshots, clones and mounts cost beside a table of a given size.
+
+Every repetition has a fresh server: load, flush, a clone of the table inside the server, a snapshot while clients
+commit, a clone of the database with a server of its own, a mount of the snapshot and scans of both. InnoDB shows what
+a copy of the table costs there.
+
+    build/bin/python bench/past.py --bytes 1073741824 --repeat 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from common.compare import interleave
+from common.figure_table import Line, add_figures, draw_figures
+from common.fleet import arguments_parser, command_of, repetitions_of
+from common.report import Report, three_figures
+from common.rig import BASELINE, MIB, Running, chosen_setups, start_setup
+from harness import disk, paths
+from harness.process import discard, scratch_directory
+from harness.server import Server
+
+ROW_BYTES = 1000
+CLIENTS = 4
+WATCHED_S = 3.0  # commits before the snapshot, to compare with
+TABLE = "d.t"
+LINES = (
+    Line("a copy of the table by INSERT ... SELECT, s", "copy_s", three_figures),
+    Line("a clone of it by ATOLL_CLONE_TABLE, s", "clone_s", three_figures),
+    Line("uploaded for the clone, MB", "clone_uploaded_mb", three_figures),
+    Line("a snapshot while clients commit, s", "snapshot_s", three_figures),
+    Line("longest commit before it, ms", "pause_ms.before", three_figures),
+    Line("longest commit during it, ms", "pause_ms.during", three_figures),
+    Line("a clone of the database, until its server answers, s", "child_s", three_figures),
+    Line("table files in the clone's own prefix", "child_files", three_figures),
+    Line("a mount of the snapshot, s", "mount_s", three_figures),
+    Line("a scan of the table, not in memory, s", "scan.present_s", three_figures),
+    Line("the same in the mount, s", "scan.mount_s", three_figures),
+)
+
+
+class Commits:
+    """Clients that commit small transactions, and how long each commit took."""
+
+    def __init__(self, server: Server):
+        self._server = server
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(CLIENTS)]
+        self.took: list[tuple[float, float]] = []  # when it began, milliseconds
+
+    def __enter__(self) -> Commits:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def longest_ms(self, begin: float, end: float) -> float:
+        """Of the commits that lie in this time, at least in part."""
+        return max((ms for at, ms in list(self.took) if at < end and at + ms / 1000 > begin), default=0.0)
+
+    def _work(self, number: int) -> None:
+        cursor = self._server.connect().cursor()
+        count = 0
+        while not self._stop.is_set():
+            begin = time.monotonic()
+            cursor.execute(f"INSERT INTO d.commits VALUES ({number}, {count}, 'x')")
+            self.took.append((begin, (time.monotonic() - begin) * 1000))
+            count += 1
+
+
+def seconds_of(running: Running, statement: str) -> float:
+    begin = time.monotonic()
+    running.execute(statement)
+    return time.monotonic() - begin
+
+
+def load(running: Running, table_bytes: int) -> None:
+    running.execute(
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.commits (client INT, number INT, body TEXT, PRIMARY KEY (client, number)) "
+        f"ENGINE={running.engine_clause}",
+        f"CREATE TABLE {TABLE} (a INT PRIMARY KEY, b INT, c VARBINARY({ROW_BYTES}), KEY by_b (b)) "
+        f"ENGINE={running.engine_clause} SELECT seq AS a, seq MOD 1000 AS b, "
+        f"CONCAT(RANDOM_BYTES({ROW_BYTES // 2}), REPEAT('x', {ROW_BYTES // 2})) AS c "
+        f"FROM mysql.seq_1_to_{table_bytes // ROW_BYTES}",
+    )
+    running.settle()
+
+
+def clone_table(running: Running) -> dict[str, float]:
+    running.execute("SELECT ATOLL_SNAPSHOT('all is in the bucket')")
+    before = running.server.counter("Atoll_bytes_uploaded")
+    seconds = seconds_of(running, f"SELECT ATOLL_CLONE_TABLE('{TABLE}', 'd.clone')")
+    uploaded = running.server.counter("Atoll_bytes_uploaded") - before
+    return {"clone_s": seconds, "clone_uploaded_mb": uploaded / 1e6}
+
+
+def take_snapshot(running: Running) -> dict[str, Any]:
+    with Commits(running.server) as commits:
+        start = time.monotonic()
+        time.sleep(WATCHED_S)
+        begin = time.monotonic()
+        running.execute("SELECT ATOLL_SNAPSHOT('measured')")
+        end = time.monotonic()
+    pauses = {"before": commits.longest_ms(start, begin), "during": commits.longest_ms(begin, end)}
+    return {"snapshot_s": end - begin, "pause_ms": pauses}
+
+
+def clone_database(running: Running) -> dict[str, float]:
+    """Times `atollctl clone` and the start of a server on it, until that has read a row."""
+    options = {**running.server.options, **running.start_options}
+    if running.minio:
+        url = f"s3://{running.minio.bucket}/child"
+        folder = running.minio.home / "objects" / running.minio.bucket / "child"
+    else:
+        folder = running.home / "child-bucket"
+        url = f"file://{folder}"
+    parent = str(options.get("atoll-url", f"file://{running.server.data}/atoll_bucket"))
+    child_options = {name: value for name, value in options.items() if name != "atoll-url"} | {
+        "atoll-url": url
+    }
+    child = Server(running.home / "child", child_options, running.setup.plugins).initialize()
+    keys = {
+        name.replace("-", "_").upper(): str(value)
+        for name, value in options.items()
+        if name.startswith("atoll-s3-")
+    }
+    begin = time.monotonic()
+    subprocess.run(
+        [str(paths.program("atollctl")), "clone", parent, url, "--snapshot", "measured"],
+        env=os.environ | keys, capture_output=True, check=True,
+    )  # fmt: skip
+    try:
+        child.start()
+        child.run(f"SELECT b FROM {TABLE} WHERE a = 1")
+        seconds = time.monotonic() - begin
+        files = [path for path in disk.file_sizes(folder) if "sst" in path.relative_to(folder).parts]
+        return {"child_s": seconds, "child_files": float(len(files))}
+    finally:
+        child.kill()
+
+
+def mount(running: Running) -> dict[str, Any]:
+    seconds = seconds_of(running, "SELECT ATOLL_MOUNT('d', 'past', 'measured')")
+
+    def scan(table: str) -> float:
+        cache = running.execute("SELECT @@atoll_block_cache_size")[0][0]
+        running.execute(
+            "SET GLOBAL atoll_block_cache_size = 0", f"SET GLOBAL atoll_block_cache_size = {cache}"
+        )
+        return seconds_of(running, f"SELECT SUM(LENGTH(c)) FROM {table}")
+
+    scan(TABLE)  # so that the part cache and the page cache know the files as well for one as for the other
+    return {"mount_s": seconds, "scan": {"present_s": scan(TABLE), "mount_s": scan("past.t")}}
+
+
+def run_one(name: str, table_bytes: int, memory_bytes: int, report: Report) -> dict[str, Any]:
+    home = scratch_directory("b")
+    running = start_setup(name, memory_bytes, home / name.split()[-1])
+    try:
+        report.note(running)
+        load(running, table_bytes)
+        found: dict[str, Any] = {}
+        if running.engine == "ATOLL":
+            found = {
+                **clone_table(running),
+                **take_snapshot(running),
+                **clone_database(running),
+                **mount(running),
+            }
+        running.execute(f"CREATE TABLE d.copy LIKE {TABLE}")
+        found["copy_s"] = seconds_of(running, f"INSERT INTO d.copy SELECT * FROM {TABLE}")
+        print(f"  {name}: {found}", flush=True)
+        return found
+    finally:
+        running.destroy()
+        discard(home)
+
+
+def main() -> int:
+    parser = arguments_parser(__doc__.splitlines()[0])
+    parser.add_argument("--bytes", type=int, default=1 << 30, help="of the table's rows")
+    arguments: argparse.Namespace = parser.parse_args()
+    table_bytes = arguments.bytes if not arguments.quick else min(arguments.bytes, 64 * MIB)
+    setups = chosen_setups(arguments.setups, (BASELINE, "Atoll", "Atoll on MinIO"))
+    settings = {
+        "rows": f"{table_bytes // ROW_BYTES:,} of {ROW_BYTES} bytes, half of which compress, and an index",
+        "repetitions": repetitions_of(arguments), "caches": f"{arguments.memory_mib} MiB", "clients": CLIENTS,
+    }  # fmt: skip
+    text = "Each repetition has a fresh server. A copy inside the server is INSERT ... SELECT, as every engine has it."
+    command = command_of("bench-past", parser, arguments)
+    report = Report("past", "Snapshots, clones and mounts", command, text, settings, quick=arguments.quick)
+    results = interleave(
+        setups, repetitions_of(arguments),
+        lambda name, _repetition: run_one(name, table_bytes, arguments.memory_mib * MIB, report),
+        failures=report.failures,
+    )  # fmt: skip
+    report.results["all"] = results
+    add_figures(report, "", results, setups, LINES)
+    draw_figures(
+        report,
+        "past.png",
+        "Snapshots, clones and mounts",
+        results,
+        setups,
+        LINES[:2] + LINES[3:4] + LINES[6:7],
+    )
+    report.save()
+    return 0 if not report.failures else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
