@@ -256,10 +256,13 @@ impl Files {
         self.state.lock().live.iter().map(|(number, entry)| (*number, entry.size)).collect()
     }
 
-    /// Number of files and their bytes.
+    /// Number of files, and the bytes of their objects: those of one that several files share count once.
     pub fn totals(&self) -> (u64, u64) {
         let state = self.state.lock();
-        (state.live.len() as u64, state.live.values().map(|entry| entry.size).sum())
+        let mut shared = HashSet::new();
+        let mut is_counted = |key: &Arc<str>| state.keys.is_shared(key) && !shared.insert(Arc::clone(key));
+        let objects = state.live.values().filter(|entry| !is_counted(&entry.key));
+        (state.live.len() as u64, objects.map(|entry| entry.size).sum())
     }
 
     /// Opens file `number` for reading. No request.

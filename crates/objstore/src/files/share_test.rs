@@ -41,6 +41,7 @@ fn check_the_life_of_two(f: Fixture) {
     let _ = publish(&f, &mut map);
     share(&f, 7, 9).unwrap();
     assert_eq!((f.read(7, 3000), f.read(9, 3000)), (bytes.clone(), bytes.clone()));
+    assert_eq!(f.files.totals(), (2, 3000));
     f.files.remove_file(7).unwrap();
     assert_eq!(f.read(9, 3000), bytes);
     assert!(has_note(&f, 9));
