@@ -21,9 +21,8 @@ from harness import disk
 # Of a memory cgroup: what the server needs besides the engine's caches, and for the page cache.
 SERVER_BYTES = 192 * MIB
 GROUP_BYTES_MIN = 320 * MIB
-DELETE_TIMEOUT_S = (
-    300  # twice the collector's grace time and the time it gathers keys, with room for a slow machine
-)
+# The collector may wait for an earlier tomb first: twice ten seconds to gather keys and a minute of grace, with room.
+DELETE_TIMEOUT_S = 300
 PURGE_TIMEOUT_S = 120
 PURGED = 20  # transactions in InnoDB's history that may stay
 BUCKET_FOLDERS = {"sst", "wal"}  # of table files, and of the log of what is in none yet
@@ -115,9 +114,9 @@ def _wait_deleted(running: Running) -> None:
     folder = running.bucket_directory() or running.server.data / "atoll_bucket"
     while True:
         in_use = running.server.counter("Atoll_files_bytes")
+        files = disk.file_sizes(folder)
         there = {
             kind: sum(size for path, size in files.items() if kind in path.relative_to(folder).parts)
-            for files in [disk.file_sizes(folder)]
             for kind in BUCKET_FOLDERS
         }
         if sum(there.values()) <= in_use * TABLES_SLACK + TABLES_SLACK_BYTES:

@@ -11,7 +11,6 @@
 #include "base/border/border.h"
 #include "base/clock.h"
 #include "catalog/catalog_impl.h"
-#include "lsm/commit_mark.h"
 
 namespace atoll::catalog {
 namespace {
@@ -98,18 +97,15 @@ std::string qualified_name(std::string_view database, std::string_view name) {
   return text.append(database).append("`.`").append(name).append("`");
 }
 
+Status exists_already(std::string_view database, std::string_view name) {
+  return Status(Code::kDuplicate, "the table " + qualified_name(database, name) + " exists already");
+}
+
 // ---- Impl: pieces of a change -------------------------------------------------------------------
 
 Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from) {
-  rocksdb::WriteOptions options;
-  options.sync = sync;
-  rocksdb::TransactionDBWriteOptimizations plain;
-  plain.skip_concurrency_control = true;  // the catalog's own mutex orders its writers
-  // A batch that cannot take the mark cannot be written either.
-  (void)lsm::put_mark(batch, lsm::CommitMark());
-  const SharedLock gate(*database->commit_gate());
-  rocksdb::TransactionDB *db = database->db(lsm::Side::kMain);
-  const Status status = lsm::from_rocksdb(db->Write(options, plain, batch)).with("writing the catalog");
+  const rocksdb::DB *db = database->db(lsm::Side::kMain);
+  const Status status = database->write_unlocked(batch, sync).with("writing the catalog");
   if (visible_from != nullptr) *visible_from = db->GetLatestSequenceNumber();
   return status;
 }
@@ -227,11 +223,7 @@ uint64_t Catalog::generation() const {
 }
 
 Status Catalog::create(TableDef *def, bool own_family) {
-  const auto exists = [&] {
-    return Status(Code::kDuplicate,
-                  "the table " + qualified_name(def->database, def->name) + " exists already");
-  };
-  if (impl_->find(def->database, def->name)) return exists();
+  if (impl_->find(def->database, def->name)) return exists_already(def->database, def->name);
   lsm::Family *family = impl_->database->shared_family();
   const bool own = own_family && !def->logical_only;
   // The family comes first (CAT-2), and outside the mutex: it may wait for the bucket.
@@ -240,7 +232,8 @@ Status Catalog::create(TableDef *def, bool own_family) {
   Status status;
   {
     const MutexLock lock(impl_->change_mutex);
-    status = impl_->find(def->database, def->name) ? exists() : impl_->store_new(def, family, own);
+    status = impl_->find(def->database, def->name) ? exists_already(def->database, def->name)
+                                                   : impl_->store_new(def, family, own);
   }
   // After a failed write the row may be on disk all the same, so the family must stay: opening reconciles.
   if (status.code() == Code::kDuplicate && own) impl_->database->drop_family(family->id());
@@ -300,9 +293,7 @@ Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
   rocksdb::WriteBatch batch;
   std::vector<Arrival> renamed;
   for (const Renaming &renaming : renamings) {
-    if (find(renaming.database, renaming.name))
-      return Status(Code::kDuplicate,
-                    "the table " + qualified_name(renaming.database, renaming.name) + " exists already");
+    if (find(renaming.database, renaming.name)) return exists_already(renaming.database, renaming.name);
     TableDef table = *renaming.table;
     table.former_name = former_name(table, renaming.database, renaming.name);
     table.database = renaming.database;

@@ -20,6 +20,9 @@ namespace atoll::catalog {
 // `database`.`name`, for messages.
 std::string qualified_name(std::string_view database, std::string_view name);
 
+// kDuplicate, for a name that a table has.
+Status exists_already(std::string_view database, std::string_view name);
+
 // Names are file names, so '/' separates.
 inline std::string name_key(std::string_view database, std::string_view name) {
   std::string key(database);

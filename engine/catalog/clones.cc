@@ -6,7 +6,6 @@
 #include "catalog/catalog_impl.h"
 
 namespace atoll::catalog {
-
 namespace {
 
 Doomed doomed_of(const Place &place, const lsm::Family &shared) {
@@ -36,7 +35,7 @@ void Catalog::give_up(const std::vector<Place> &places) noexcept {
   guarded_or_nothing([&] {
     const MutexLock lock(impl_->change_mutex);
     for (const Place &place : places)
-      if (place.prefix != 0) impl_->pending.push_back(doomed_of(place, *impl_->database->shared_family()));
+      impl_->pending.push_back(doomed_of(place, *impl_->database->shared_family()));
   });
 }
 
@@ -48,9 +47,7 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
   std::set<uint32_t> unwritten;
   rocksdb::WriteBatch batch;
   for (const auto &[def, place] : clones) {
-    if (impl_->find(def.database, def.name))
-      return Status(Code::kDuplicate,
-                    "the table " + qualified_name(def.database, def.name) + " exists already");
+    if (impl_->find(def.database, def.name)) return exists_already(def.database, def.name);
     TableDef table = def;
     table.id = place.prefix != 0 ? place.prefix : impl_->meta.next_id++;
     table.prefix = place.prefix;

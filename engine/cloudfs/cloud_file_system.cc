@@ -83,8 +83,7 @@ FileName CloudFileSystem::name_of(const std::string &path) const {
 }
 
 bool CloudFileSystem::store_has(const FileName &name, uint64_t *bytes) const {
-  return (name.kind == FileKind::kTable || name.kind == FileKind::kShared) &&
-         bridge::ok(atoll_store_file_size(store_, name.number, bytes));
+  return name.is_of_table() && bridge::ok(atoll_store_file_size(store_, name.number, bytes));
 }
 
 bool CloudFileSystem::is_database_directory(const std::string &path) const {
@@ -139,7 +138,7 @@ IOStatus CloudFileSystem::NewRandomAccessFile(const std::string &path, const Fil
                                               std::unique_ptr<FSRandomAccessFile> *result,
                                               IODebugContext *debug) {
   const FileName name = name_of(path);
-  if (name.kind != FileKind::kTable && name.kind != FileKind::kShared) {
+  if (!name.is_of_table()) {
     return FileSystemWrapper::NewRandomAccessFile(path, options, result, debug);
   }
   uint64_t bytes = 0;

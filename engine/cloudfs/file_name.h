@@ -23,6 +23,9 @@ enum class FileKind : uint8_t {
 struct FileName {
   FileKind kind = FileKind::kOther;
   uint64_t number = 0;
+
+  // Its bytes are those of the table file `number`.
+  bool is_of_table() const { return kind == FileKind::kTable || kind == FileKind::kShared; }
 };
 
 // `directory` has no trailing slash.

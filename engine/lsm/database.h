@@ -186,6 +186,10 @@ class Database {
   // A writer to main holds this shared while it writes. Functions of Family and BulkLoad do so themselves.
   virtual SharedMutex *commit_gate() = 0;
 
+  // Writes to main without row locks, under the gate and with a mark of no commit: what only the caller knows
+  // or orders. Errors: those of a write.
+  Status write_unlocked(rocksdb::WriteBatch *batch, bool sync);
+
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
   // As estimate(), from sizes alone: small ranges are not counted.
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;

@@ -90,7 +90,6 @@ class DatabaseImpl final : public Database {
   void close();
 
   rocksdb::DB *base(Side side) { return db(side)->GetBaseDB(); }
-  Status write_copies(rocksdb::WriteBatch *batch);
   double entry_bytes(FamilyImpl *family, const rocksdb::Range &range);
   bool count_cached(Family *family, const rocksdb::Range &range, uint64_t *entries);
 

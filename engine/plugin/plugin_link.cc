@@ -36,6 +36,39 @@ Plugin_function unmount_function(ours::unmount_function());
 // Views are unloaded with the library; they hold nothing.
 int deinit_view(void *) { return 0; }
 
+constexpr st_maria_plugin view_plugin(const char *name, const char *description, int (*init)(void *)) {
+  return {MYSQL_INFORMATION_SCHEMA_PLUGIN,
+          &view,
+          name,
+          kAuthor,
+          description,
+          PLUGIN_LICENSE_GPL,
+          init,
+          deinit_view,
+          kVersion,
+          nullptr,
+          nullptr,
+          kVersionText,
+          kMaturity};
+}
+
+constexpr st_maria_plugin function_plugin(Plugin_function *function, const char *name,
+                                          const char *description) {
+  return {MariaDB_FUNCTION_PLUGIN,
+          function,
+          name,
+          kAuthor,
+          description,
+          PLUGIN_LICENSE_GPL,
+          nullptr,
+          nullptr,
+          kVersion,
+          nullptr,
+          nullptr,
+          kVersionText,
+          kMaturity};
+}
+
 }  // namespace
 
 // One plugin after the other, as the server's macro wants them.
@@ -47,70 +80,18 @@ maria_declare_plugin(atoll)
   ours::init_engine, ours::deinit_engine, kVersion,
   ours::status_variables(), ours::system_variables(), kVersionText, kMaturity
 },
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_TABLES", kAuthor,
-  "Tables of the ATOLL engine: where they are stored, how large", PLUGIN_LICENSE_GPL,
-  ours::init_tables_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_INDEXES", kAuthor,
-  "Indexes of ATOLL tables and their sizes", PLUGIN_LICENSE_GPL,
-  ours::init_indexes_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_TRX", kAuthor,
-  "Running and prepared transactions of the ATOLL engine", PLUGIN_LICENSE_GPL,
-  ours::init_transactions_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_LOCKS", kAuthor,
-  "Row locks of ATOLL tables, held and waited for", PLUGIN_LICENSE_GPL,
-  ours::init_locks_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_FILES", kAuthor,
-  "Table files of the ATOLL engine, each an object in the bucket", PLUGIN_LICENSE_GPL,
-  ours::init_files_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_COMPACTIONS", kAuthor,
-  "Compactions of the ATOLL engine's table files, running and recent", PLUGIN_LICENSE_GPL,
-  ours::init_compactions_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN, &view, "ATOLL_SNAPSHOTS", kAuthor,
-  "Snapshots of the ATOLL tables, and what clones hold", PLUGIN_LICENSE_GPL,
-  ours::init_snapshots_view, deinit_view, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MariaDB_FUNCTION_PLUGIN, &snapshot_function, "atoll_snapshot", kAuthor,
-  "ATOLL_SNAPSHOT(name): keeps the ATOLL tables as they are now", PLUGIN_LICENSE_GPL,
-  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MariaDB_FUNCTION_PLUGIN, &drop_snapshot_function, "atoll_drop_snapshot", kAuthor,
-  "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up", PLUGIN_LICENSE_GPL,
-  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MariaDB_FUNCTION_PLUGIN, &mount_function, "atoll_mount", kAuthor,
-  "ATOLL_MOUNT(schema, as, when): shows a schema as it was, to read", PLUGIN_LICENSE_GPL,
-  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MariaDB_FUNCTION_PLUGIN, &unmount_function, "atoll_unmount", kAuthor,
-  "ATOLL_UNMOUNT(schema): ends what ATOLL_MOUNT() began", PLUGIN_LICENSE_GPL,
-  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MariaDB_FUNCTION_PLUGIN, &clone_table_function, "atoll_clone_table", kAuthor,
-  "ATOLL_CLONE_TABLE(table, new table): a table with the same rows, without copying them", PLUGIN_LICENSE_GPL,
-  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
-},
-{
-  MariaDB_FUNCTION_PLUGIN, &clone_database_function, "atoll_clone_database", kAuthor,
-  "ATOLL_CLONE_DATABASE(schema, other schema): clones of all its ATOLL tables", PLUGIN_LICENSE_GPL,
-  nullptr, nullptr, kVersion, nullptr, nullptr, kVersionText, kMaturity
-}
+view_plugin("ATOLL_TABLES", "Tables of the ATOLL engine: where they are stored, how large", ours::init_tables_view),
+view_plugin("ATOLL_INDEXES", "Indexes of ATOLL tables and their sizes", ours::init_indexes_view),
+view_plugin("ATOLL_TRX", "Running and prepared transactions of the ATOLL engine", ours::init_transactions_view),
+view_plugin("ATOLL_LOCKS", "Row locks of ATOLL tables, held and waited for", ours::init_locks_view),
+view_plugin("ATOLL_FILES", "Table files of the ATOLL engine, each an object in the bucket", ours::init_files_view),
+view_plugin("ATOLL_COMPACTIONS", "Compactions of the ATOLL engine's table files, running and recent", ours::init_compactions_view),
+view_plugin("ATOLL_SNAPSHOTS", "Snapshots of the ATOLL tables, and what clones hold", ours::init_snapshots_view),
+function_plugin(&snapshot_function, "atoll_snapshot", "ATOLL_SNAPSHOT(name): keeps the ATOLL tables as they are now"),
+function_plugin(&drop_snapshot_function, "atoll_drop_snapshot", "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up"),
+function_plugin(&mount_function, "atoll_mount", "ATOLL_MOUNT(schema, as, when): shows a schema as it was, to read"),
+function_plugin(&unmount_function, "atoll_unmount", "ATOLL_UNMOUNT(schema): ends what ATOLL_MOUNT() began"),
+function_plugin(&clone_table_function, "atoll_clone_table", "ATOLL_CLONE_TABLE(table, new table): a table with the same rows, without copying them"),
+function_plugin(&clone_database_function, "atoll_clone_database", "ATOLL_CLONE_DATABASE(schema, other schema): clones of all its ATOLL tables")
 maria_declare_plugin_end;
 // clang-format on

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pymysql
@@ -67,8 +66,17 @@ class Load:
             count += 1
 
 
+def make_tables(server: Server) -> None:
+    server.run("CREATE DATABASE shop")
+    for table, engine in TABLES.items():
+        server.run(
+            f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, amount INT) ENGINE={engine}",
+            f"INSERT INTO shop.{table} SELECT seq, 0 FROM mysql.seq_0_to_{ACCOUNTS - 1}",
+        )
+
+
 @pytest.fixture
-def server(lab) -> Iterator[Server]:
+def server(lab) -> Server:
     """A server with a binary log, a history, and the tables."""
     (lab.home / "bucket").mkdir()
     made = lab.server(
@@ -79,12 +87,7 @@ def server(lab) -> Iterator[Server]:
         atoll_durability="async",
         atoll_history_retention=3600,
     ).start()
-    made.run("CREATE DATABASE shop")
-    for table, engine in TABLES.items():
-        made.run(
-            f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, amount INT) ENGINE={engine}",
-            f"INSERT INTO shop.{table} SELECT seq, 0 FROM mysql.seq_0_to_{ACCOUNTS - 1}",
-        )
+    make_tables(made)
     return made
 
 
@@ -191,12 +194,7 @@ def test_backup_stages_hold_commits_and_definitions(server: Server) -> None:
 def test_a_snapshot_of_the_file_system_is_a_crash(lab) -> None:
     """With the bucket in the data directory, or on the same file system, one moment of all files is a whole server."""
     server = lab.server("server", log_bin="bin", server_id=1).start()
-    server.run("CREATE DATABASE shop")
-    for table, engine in TABLES.items():
-        server.run(
-            f"CREATE TABLE shop.{table} (id INT PRIMARY KEY, amount INT) ENGINE={engine}",
-            f"INSERT INTO shop.{table} SELECT seq, 0 FROM mysql.seq_0_to_{ACCOUNTS - 1}",
-        )
+    make_tables(server)
     other = lab.server("other", log_bin="bin", server_id=2)
     with Load(server) as load:
         os.kill(server.pid, signal.SIGSTOP)  # as a snapshot of the file system has all files at one moment

@@ -60,7 +60,6 @@ class World:
     def __init__(self, lab: Lab, kind: str, dice: random.Random):
         self.dice = dice
         self.lab = lab
-        self.kind = kind
         self.proxy: FaultProxy | None = None
         self.count = 0
         self.done: Counter[str] = Counter()
@@ -89,9 +88,8 @@ class World:
         return f"{kind}{self.count}"
 
     def create(self, db: Database, number: int) -> None:
-        compressed = self.dice.choice(
-            ["", " COMPRESSION=zstd"]
-        )  # with the option a table has a family of its own
+        # With the option a table has a family of its own.
+        compressed = self.dice.choice(["", " COMPRESSION=zstd"])
         partitioned = self.dice.choice(["", "", " PARTITION BY HASH (id) PARTITIONS 3"])
         name = f"shop.t{number}"
         db.server.run(
@@ -148,7 +146,8 @@ class World:
             return self.drop_snapshot(db)
         name = self.new("s")
         if self.dice.random() < 0.3:
-            # It has what is in the bucket. What a killed statement did, and nobody was told of, may come there later.
+            # The snapshot has what is in the bucket. After a kill the server may upload a change later that no
+            # client was told of, so the test waits for the log first.
             wait_until(
                 lambda: db.server.counter("Atoll_wal_lag_bytes") == 0, 60, "the log does not reach the bucket"
             )
@@ -167,11 +166,15 @@ class World:
 
     def mount(self, db: Database) -> str:
         if db.snapshots:
-            name, schema = self.dice.choice(sorted(db.snapshots)), self.new("m")
-            db.server.run(f"SELECT ATOLL_MOUNT('shop', '{schema}', '{name}')")
-            assert database_digests(db.server, schema) == db.snapshots[name], f"mount of {name}"
-            db.server.run(f"SELECT ATOLL_UNMOUNT('{schema}')")
+            self.check_snapshot(db, self.dice.choice(sorted(db.snapshots)))
         return "mount"
+
+    def check_snapshot(self, db: Database, name: str) -> None:
+        """Mounts the snapshot and looks at all its tables."""
+        schema = self.new("m")
+        db.server.run(f"SELECT ATOLL_MOUNT('shop', '{schema}', '{name}')")
+        assert database_digests(db.server, schema) == db.snapshots[name], f"{db.name}: {name}"
+        db.server.run(f"SELECT ATOLL_UNMOUNT('{schema}')")
 
     def clone(self, db: Database) -> str:
         if len(self.children) >= CHILDREN_MAX:
@@ -296,10 +299,9 @@ class World:
         before = set(db.snapshots)
         what = function(db)
         self.done[what] += 1
-        changed = "".join(f" +{n}" for n in sorted(set(db.snapshots) - before)) + "".join(
-            f" -{n}" for n in sorted(before - set(db.snapshots))
-        )
-        self.log.append(f"{db.name}: {what}{changed}")
+        changed = [f"+{name}" for name in sorted(set(db.snapshots) - before)]
+        changed += [f"-{name}" for name in sorted(before - set(db.snapshots))]
+        self.log.append(" ".join([f"{db.name}: {what}", *changed]))
 
     def drop_some(self, db: Database) -> None:
         for table in self.dice.sample(sorted(db.present), TABLES):
@@ -314,9 +316,7 @@ class World:
         for db in [self.main, *self.children]:
             db.check("everything")
             for name in sorted(db.snapshots):
-                db.server.run(f"SELECT ATOLL_MOUNT('shop', 'm_{name}', '{name}')")
-                assert database_digests(db.server, f"m_{name}") == db.snapshots[name], f"{db.name}: {name}"
-                db.server.run(f"SELECT ATOLL_UNMOUNT('m_{name}')")
+                self.check_snapshot(db, name)
             assert told(db.server, "verify", "--deep")["problems"] == []
 
     def check_collected(self) -> None:

@@ -37,7 +37,7 @@ def server(lab, request) -> Server:
 
 
 def check_bucket(server: Server) -> None:
-    """Stops the server; then the bucket has all that is needed and, after the collector, nothing else."""
+    """The server stops; every object that a restore needs is in the bucket and whole; the server starts again."""
     server.stop()
     verified = atollctl(server, "verify", "--deep")
     assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -90,7 +90,7 @@ pub(crate) enum Command {
         url: String,
         /// The name of a snapshot; or a moment, '2026-11-20 10:00:00' in UTC; or `now`
         first: String,
-        /// The same; what is newer stands here
+        /// The state to compare it with, written in the same ways
         #[arg(default_value = PRESENT)]
         second: String,
     },

@@ -1,5 +1,5 @@
-// Database::clone_family(): a family that shares the table files of another; copy_to_family(): one with a
-// copy of a part of another's entries.
+// Database::clone_family(): a family that shares the table files of another; copy_entries(): entries of a
+// family once more, under other keys.
 //
 // RocksDB imports the files into the new family, on the levels and with the sequence numbers that they have,
 // under numbers of their own; the file system makes of each link a second name for the same object
@@ -10,7 +10,6 @@
 #include <rocksdb/write_batch.h>
 
 #include "cloudfs/file_name.h"
-#include "lsm/commit_mark.h"
 #include "lsm/database_impl.h"
 
 namespace atoll::lsm {
@@ -75,21 +74,12 @@ Status DatabaseImpl::copy_entries(Family *family, std::string_view begin, std::s
     ATOLL_RETURN_IF_ERROR(from_rocksdb(batch.Put(family->handle(), key, entries->value())));
     if (batch.GetDataSize() < kCopyBatchBytes) continue;
     if (is_cancelled()) return Status(Code::kInterrupted, "the statement was killed");
-    ATOLL_RETURN_IF_ERROR(write_copies(&batch));
+    ATOLL_RETURN_IF_ERROR(write_unlocked(&batch, /*sync=*/false).with("copying rows"));
+    batch.Clear();
   }
   ATOLL_RETURN_IF_ERROR(from_rocksdb(entries->status()));
-  return batch.Count() == 0 ? Status::Ok() : write_copies(&batch);
-}
-
-Status DatabaseImpl::write_copies(rocksdb::WriteBatch *batch) {
-  rocksdb::TransactionDBWriteOptimizations plain;
-  plain.skip_concurrency_control = true;  // nobody else knows these keys
-  ATOLL_RETURN_IF_ERROR(from_rocksdb(put_mark(batch, CommitMark())));
-  const SharedLock gate(commit_gate_);
-  const Status status =
-      from_rocksdb(db(Side::kMain)->Write(rocksdb::WriteOptions(), plain, batch)).with("copying rows");
-  batch->Clear();
-  return status;
+  if (batch.Count() == 0) return Status::Ok();
+  return write_unlocked(&batch, /*sync=*/false).with("copying rows");
 }
 
 }  // namespace atoll::lsm

@@ -246,23 +246,16 @@ void set_aside(const fs::path &file, const fs::path &target) {
 
 // A definition that is not the catalog's: its table would be shown and could not be read.
 void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
-  for (const fs::path &database : directories_in(directory.path)) {
-    const std::string database_name = database.filename().string();
-    for (const fs::path &file : files_in(database)) {
-      if (file.extension() != ".frm") continue;
-      const std::string frm = content_of(file);
-      const fs::path list_file = fs::path(file).replace_extension(".par");
-      if (!is_own(frm, catalog::parse_partition_list(content_of(list_file)), directory.own_type)) continue;
-      const TablePtr table = catalog.find(database_name, file.stem().string());
-      if (table && (table->frm.empty() || table->frm == frm)) continue;
-      const fs::path target = directory.contradicted / database_name / file.filename();
-      set_aside(list_file, fs::path(target).replace_extension(".par"));
-      set_aside(file, target);
-      log_warning("the database that came from the bucket has " +
-                  std::string(table ? "another definition" : "no table") + " for " + file.string() +
-                  ", which is " + target.string() + " now");
-    }
-  }
+  each_own_definition(directory.path, directory.own_type, [&](const OwnDefinition &found) {
+    const TablePtr table = catalog.find(found.database, found.name);
+    if (table && (table->frm.empty() || table->frm == found.frm)) return;
+    const fs::path target = directory.contradicted / found.database / found.file.filename();
+    set_aside(fs::path(found.file).replace_extension(".par"), fs::path(target).replace_extension(".par"));
+    set_aside(found.file, target);
+    log_warning("the database that came from the bucket has " +
+                std::string(table ? "another definition" : "no table") + " for " + found.file.string() +
+                ", which is " + target.string() + " now");
+  });
 }
 
 }  // namespace

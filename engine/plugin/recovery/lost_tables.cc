@@ -23,17 +23,11 @@ std::string restore_command(const std::string &backup_gtid) {
 
 LostTables find_lost_tables(const catalog::Catalog &catalog, const fs::path &data_dir, uint8_t own_type) {
   LostTables lost;
-  for (const fs::path &database : directories_in(data_dir)) {
-    for (const fs::path &file : files_in(database)) {
-      const std::string name = file.stem().string();
-      if (file.extension() != ".frm" || catalog::is_internal(name)) continue;
-      if (catalog.find(database.filename().string(), name)) continue;
-      const auto list = catalog::parse_partition_list(content_of(fs::path(file).replace_extension(".par")));
-      if (!is_own(content_of(file), list, own_type)) continue;
-      lost.count++;
-      if (lost.example.empty()) lost.example = database.filename().string() + "/" + name;
-    }
-  }
+  each_own_definition(data_dir, own_type, [&](const OwnDefinition &found) {
+    if (catalog::is_internal(found.name) || catalog.find(found.database, found.name)) return;
+    lost.count++;
+    if (lost.example.empty()) lost.example = found.database + "/" + found.name;
+  });
   return lost;
 }
 
@@ -66,8 +60,7 @@ std::string lost_tables_message(const LostTables &lost, const std::string &backu
   if (lost.count == 0) return {};
   return backup + std::to_string(lost.count) + " ATOLL tables, " + lost.example +
          " among them, are defined in this data directory and have no rows here: the directory was copied "
-         "without "
-         "#atoll, and " +
+         "without #atoll, and " +
          url +
          " was empty. The rows are in the bucket of the server that was copied, URL. Stop this one, run " +
          restore_command(backup_gtid) + ", remove #atoll from the directory, and start with atoll_url=NEWURL";

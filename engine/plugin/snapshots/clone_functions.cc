@@ -9,9 +9,9 @@
 #include <sql_parse.h>
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "engine/running.h"
@@ -42,11 +42,17 @@ struct Pair {
   Name source, clone;
 };
 
+// Errors: kInvalid.
+Status check_is_there(const std::string &schema) {
+  return check_db_dir_existence(schema.c_str())
+             ? Status(Code::kInvalid, "there is no schema '" + schema + "'")
+             : Status::Ok();
+}
+
 // Errors: kInvalid, also for a schema that is not there.
 Status read_schema(std::string *name) {
   ATOLL_RETURN_IF_ERROR(read_schema_name(name));
-  return check_db_dir_existence(name->c_str()) ? Status(Code::kInvalid, "there is no schema '" + *name + "'")
-                                               : Status::Ok();
+  return check_is_there(*name);
 }
 
 Name name_of(const std::string &database, const std::string &table) {
@@ -79,6 +85,13 @@ Status may_change(THD *thd) {
   return Status::Ok();
 }
 
+// Neither schema may be a mounted one.
+Status refuse_mounts(const std::string &source, const std::string &clone) {
+  if (handler::is_mounted(handler::file_name_of(source.c_str())))
+    return Status(Code::kInvalid, "'" + source + "' shows the past: use INSERT ... SELECT");
+  return handler::refuse_mounted(handler::file_name_of(clone.c_str()));
+}
+
 Status lock(THD *thd, MDL_key::enum_mdl_namespace kind, const std::string &database, const std::string &table,
             enum_mdl_type type) {
   MDL_request request;
@@ -93,9 +106,11 @@ Status lock(THD *thd, const Pair &pair) {
   return lock(thd, MDL_key::TABLE, pair.source.database, pair.source.table, MDL_SHARED_NO_WRITE);
 }
 
+// As the server wants names.
+LEX_CSTRING lex(const std::string &name) { return {name.data(), name.size()}; }
+
 bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
-  const LEX_CSTRING database{name.database.data(), name.database.size()};
-  const LEX_CSTRING table{name.table.data(), name.table.size()};
+  const LEX_CSTRING database = lex(name.database), table = lex(name.table);
   TABLE_LIST one;
   one.init_one_table(&database, &table, nullptr, TL_READ);
   return !check_one_table_access(thd, privilege, &one);
@@ -104,8 +119,7 @@ bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
 // ---- The work -----------------------------------------------------------------------------------
 
 Status refuse_taken(THD *thd, const Name &name) {
-  const LEX_CSTRING database{name.database.data(), name.database.size()};
-  const LEX_CSTRING table{name.table.data(), name.table.size()};
+  const LEX_CSTRING database = lex(name.database), table = lex(name.table);
   if (!ha_table_exists(thd, &database, &table)) return Status::Ok();
   return Status(Code::kInvalid, "there is a table " + name.shown() + " already");
 }
@@ -113,9 +127,7 @@ Status refuse_taken(THD *thd, const Name &name) {
 // The table, and with it its partitions.
 Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *orders) {
   ATOLL_RETURN_IF_ERROR(refuse_taken(thd, pair.clone));
-  // DROP DATABASE may have been before us.
-  std::string schema = pair.clone.database;
-  ATOLL_RETURN_IF_ERROR(read_schema(&schema));
+  ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));  // DROP DATABASE may have been before us
   const auto tables = engine::running()->catalog()->with_partitions(pair.source.directory, pair.source.file);
   if (tables.empty()) return Status(Code::kInvalid, "there is no ATOLL table " + pair.source.shown());
   for (const catalog::TablePtr &table : tables) {
@@ -127,8 +139,9 @@ Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *or
   return Status::Ok();
 }
 
-// Brings nearly all that the clones will share into the bucket, while nobody is held up: only what is written
-// from now on has to follow under the locks. Errors: those of CommitGate::publish_all().
+// Uploads the table files that the clones will share, before the statement locks the tables: under the locks,
+// which hold writers up, only rows that were written since are left to upload. Errors: those of
+// CommitGate::publish_all().
 Status bring_to_bucket(const std::vector<Pair> &pairs) {
   engine::Engine *running = engine::running();
   for (const Pair &pair : pairs) {
@@ -149,13 +162,11 @@ void write_files(const Pair &pair) {
   const fs::path path = fs::path(mysql_real_data_home) / pair.clone.directory / pair.clone.file;
   const auto write = [&](const char *extension, const std::string &content) {
     if (content.empty()) return;
-    std::ofstream file(path.string() + extension, std::ios::binary);
-    file << content;
-    file.close();
-    if (file.good()) return;
-    log_warning("cannot write " + path.string() + extension);
+    const std::string file = path.string() + extension;
+    if (write_content(file, content)) return;
+    log_warning("cannot write " + file);
     std::error_code ignored;
-    fs::remove(path.string() + extension, ignored);
+    fs::remove(file, ignored);
   };
   write(".par", table->par);
   write(".frm", table->frm);
@@ -187,9 +198,7 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
   if (!has_privilege(thd, pair.source, SELECT_ACL) ||
       !has_privilege(thd, pair.clone, CREATE_ACL | INSERT_ACL))
     return kReported;
-  if (handler::is_mounted(pair.source.directory))
-    return Status(Code::kInvalid, "'" + pair.source.database + "' shows the past: use INSERT ... SELECT");
-  ATOLL_RETURN_IF_ERROR(handler::refuse_mounted(pair.clone.directory));
+  ATOLL_RETURN_IF_ERROR(refuse_mounts(pair.source.database, pair.clone.database));
   ATOLL_RETURN_IF_ERROR(clone(thd, {pair}));
   *what = "table " + pair.clone.shown() + " is a clone of " + pair.source.shown() + binary_log_note();
   return Status::Ok();
@@ -216,10 +225,8 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
   if (check_access(thd, SELECT_ACL, source.c_str(), nullptr, nullptr, true, false) ||
       check_access(thd, CREATE_ACL | INSERT_ACL, clone.c_str(), nullptr, nullptr, true, false))
     return kReported;
+  ATOLL_RETURN_IF_ERROR(refuse_mounts(source, clone));
   const std::string directory = handler::file_name_of(source.c_str());
-  if (handler::is_mounted(directory))
-    return Status(Code::kInvalid, "'" + source + "' shows the past: use INSERT ... SELECT");
-  ATOLL_RETURN_IF_ERROR(handler::refuse_mounted(handler::file_name_of(clone.c_str())));
   std::vector<Pair> pairs;
   std::set<std::string> names;
   for (const catalog::TablePtr &table : engine::running()->catalog()->list(directory)) {

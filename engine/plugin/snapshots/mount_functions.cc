@@ -15,9 +15,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/running.h"
 #include "handler/ddl/table_name.h"
@@ -49,10 +49,7 @@ Status parse_schema(std::string name, Schema *schema) {
 // The server's own files of a mounted schema.
 bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount> &mount) {
   const auto write = [&](const std::string &name, const std::string &content) {
-    std::ofstream file(schema.directory / name, std::ios::binary);
-    file << content;
-    file.close();
-    return file.good();
+    return write_content(schema.directory / name, content);
   };
   if (::mkdir(schema.directory.c_str(), static_cast<mode_t>(my_umask_dir)) != 0) return false;
   if (!write(engine::kMountMarker, "")) return false;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kExtensionBytes = 4;  // ".frm"
 
-// The server's names are in utf8mb3: others would become names that nobody can write.
+// The server stores names in utf8mb3. It would replace every other character by a question mark.
 Status check_charset(const std::string &name) {
   if (Well_formed_prefix(system_charset_info, name.data(), name.size()).length() == name.size())
     return Status::Ok();

@@ -5,11 +5,11 @@
 // tables too, are copied to another place there: such a table is small (atoll_shared_table_max).
 //
 // Invariants
-//   SHARE-1  All clones of one call become visible in one write of the catalog, or none does. What a crash
-//   leaves are
-//            families that the catalog does not know, which the next opening drops.
+//   SHARE-1  All clones of one call become visible in one write of the catalog, or none does. A crash leaves
+//            families that the catalog does not know and rows at reserved places; the next opening drops
+//            both.
 //   SHARE-2  A clone has what was committed before the call: the caller keeps writers away from the sources
-//   meanwhile.
+//            until the call returns.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct CloneOrder {
 
 // Makes all the clones. `is_cancelled` is asked between two tables. Blocks: for flushes, and for uploads of
 // files that are new. Errors: kDuplicate (a name is taken), kInterrupted, and those of
-// lsm::Database::clone_family and BulkLoad.
+// lsm::Database::clone_family() and copy_entries().
 Status clone_tables(lsm::Database *database, catalog::Catalog *catalog, const std::vector<CloneOrder> &orders,
                     const std::function<bool()> &is_cancelled);
 

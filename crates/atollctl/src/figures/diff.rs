@@ -70,8 +70,7 @@ fn print(printer: &Printer, diff: &Shown<'_>) {
     }
     let mut table = Table::new(&["table", "change", ">only in the first", ">in both", ">only in the second"]);
     for Row { name, change, bytes } in &diff.tables {
-        let sizes = [bytes.only_first, bytes.both, bytes.only_second].map(size);
-        let [first, both, second] = sizes;
+        let [first, both, second] = [bytes.only_first, bytes.both, bytes.only_second].map(size);
         table.row(&[shown(name), (*change).to_owned(), first, both, second]);
     }
     match diff.tables.is_empty() {

@@ -259,8 +259,8 @@ impl Files {
     /// Number of files, and the bytes of their objects: those of one that several files share count once.
     pub fn totals(&self) -> (u64, u64) {
         let state = self.state.lock();
-        let mut shared = HashSet::new();
-        let mut is_counted = |key: &Arc<str>| state.keys.is_shared(key) && !shared.insert(Arc::clone(key));
+        let mut seen = HashSet::new();
+        let mut is_counted = |key: &Arc<str>| state.keys.is_shared(key) && !seen.insert(Arc::clone(key));
         let objects = state.live.values().filter(|entry| !is_counted(&entry.key));
         (state.live.len() as u64, objects.map(|entry| entry.size).sum())
     }

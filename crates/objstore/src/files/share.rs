@@ -19,31 +19,37 @@ pub(crate) struct SharedFile {
     pub(crate) note: PathBuf,
 }
 
-/// How many files, and how much garbage, each key stands for.
+/// By key, how many files and pieces of garbage have it.
 #[derive(Default)]
-pub(super) struct KeyUses(HashMap<Arc<str>, usize>);
+pub(super) struct KeyUses {
+    uses: HashMap<Arc<str>, usize>,
+    /// Keys that have more than one.
+    shared: usize,
+}
 
 impl KeyUses {
     pub(super) fn add(&mut self, key: &Arc<str>) {
-        *self.0.entry(Arc::clone(key)).or_default() += 1;
+        let uses = self.uses.entry(Arc::clone(key)).or_default();
+        *uses += 1;
+        self.shared += usize::from(*uses == 2);
     }
 
     pub(super) fn remove(&mut self, key: &Arc<str>) {
-        if let Some(uses) = self.0.get_mut(key) {
-            *uses -= 1;
-            if *uses == 0 {
-                self.0.remove(key);
-            }
+        let Some(uses) = self.uses.get_mut(key) else { return };
+        *uses -= 1;
+        self.shared -= usize::from(*uses == 1);
+        if *uses == 0 {
+            self.uses.remove(key);
         }
     }
 
     pub(super) fn contains(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.uses.contains_key(key)
     }
 
-    /// Whether more than one file has the key.
+    /// Whether more than one file has the key. Costs nothing while no key is shared.
     pub(super) fn is_shared(&self, key: &str) -> bool {
-        self.0.get(key).is_some_and(|uses| *uses > 1)
+        self.shared > 0 && self.uses.get(key).is_some_and(|uses| *uses > 1)
     }
 }
 

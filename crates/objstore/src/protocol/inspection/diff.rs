@@ -80,14 +80,14 @@ impl Inspector {
         for (file, bytes) in of_second.iter().filter(|(file, _)| !of_first.contains_key(*file)) {
             tables.entry(file.1).or_default().only_second += bytes;
         }
-        let is_whole = first.families.is_whole && second.families.is_whole;
-        let problem =
-            if is_whole { "" } else { "a MANIFEST has entries that this version does not understand" };
-        let (first_seen, second_seen) = (first.seen(), second.seen());
+        let problem = match first.families.is_whole && second.families.is_whole {
+            true => String::new(),
+            false => "a MANIFEST has entries that this version does not understand".to_owned(),
+        };
+        let seen = (first.seen(), second.seen());
         let mut families = first.families.names;
         families.extend(second.families.names);
-        let problem = problem.to_owned();
-        Ok(StateDiff { first: first_seen, second: second_seen, tables, families, names, problem })
+        Ok(StateDiff { first: seen.0, second: seen.1, tables, families, names, problem })
     }
 
     async fn state(&self, when: &str) -> Result<State> {
