@@ -34,6 +34,9 @@ Status wipe_directory(const std::string &path) {
   return error ? directory_error(path, error) : Status::Ok();
 }
 
+// Families with less than this part of a memtable in memory are flushed along with a full one.
+constexpr uint64_t kCompanionsPart = 4;
+
 // TransactionDB::Open in its parts, because it gives each family a history of flushed memtables, for conflict
 // checks that Atoll does not ask for. No setting turns it off: with the smallest history a family that is not
 // written any more keeps its last memtable until the database is closed.
@@ -66,6 +69,7 @@ DatabaseImpl::DatabaseImpl(const DatabaseOptions &options)
       parts_(make_shared_parts(options)),
       errors_(std::make_shared<ErrorWatch>(options.log)),
       compactions_(std::make_shared<CompactionLog>()),
+      companion_flush_(std::make_shared<CompanionFlush>(parts_.memtable_bytes / kCompanionsPart)),
       wal_sync_([this] { return from_rocksdb(main_->SyncWAL()); }) {}
 
 DatabaseImpl::~DatabaseImpl() { close(); }
@@ -104,7 +108,7 @@ Status DatabaseImpl::open_main() {
   rocksdb::DBOptions db_options = main_database_options(options_, parts_);
   db_options.env = env_.get();
   db_options.info_log = make_info_log(options_.local_dir);
-  db_options.listeners = {errors_, compactions_};
+  db_options.listeners = {errors_, compactions_, companion_flush_};
   std::vector<std::string> names;
   ATOLL_RETURN_IF_ERROR(list_families(db_options, &names));
   parts_.filters_memtables = names.size() <= filtered_families_max(parts_);
@@ -130,6 +134,7 @@ Status DatabaseImpl::open_main() {
   reclaim_ = std::make_unique<RangeReclaim>(base(Side::kMain), options_.store);
   idle_flush_ = std::make_unique<IdleFlush>(
       base(Side::kMain), [this] { return families_->live(); }, IdleFlush::Settings());
+  companion_flush_->start(base(Side::kMain), [this] { return families_->live(); });
   return open_fixed_families();
 }
 
@@ -176,6 +181,7 @@ Status DatabaseImpl::shut_down() {
 
 void DatabaseImpl::stop_threads() {
   if (idle_flush_) idle_flush_->stop();
+  companion_flush_->stop();
   if (reclaim_) reclaim_->stop();
   manual_compactions_.stop();
   if (families_) families_->stop();

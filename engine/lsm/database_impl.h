@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/mutex.h"
+#include "lsm/upkeep/companion_flush.h"
 #include "lsm/upkeep/compaction_log.h"
 #include "lsm/database.h"
 #include "lsm/upkeep/error_watch.h"
@@ -97,6 +98,7 @@ class DatabaseImpl final : public Database {
   SharedParts parts_;
   std::shared_ptr<ErrorWatch> errors_;
   std::shared_ptr<CompactionLog> compactions_;
+  std::shared_ptr<CompanionFlush> companion_flush_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::TransactionDB> main_;
   std::unique_ptr<rocksdb::TransactionDB> temp_;

@@ -52,6 +52,10 @@ pub(crate) struct Tuning {
     /// After RocksDB has opened, nothing is published or shipped for so long unless somebody waits: it deletes the WALs
     /// it has just replayed, which would otherwise be shipped for nothing.
     pub(crate) settle_after_open: Duration,
+    /// With durability `local`, a publish that would ship more than so much of the log...
+    pub(crate) spared_log_bytes: u64,
+    /// ...waits so long for flushes that make these bytes superfluous. Several flushes of 64 MiB, compressed on one core.
+    pub(crate) flush_patience: Duration,
     /// The owner writes its hint once in so long, and looks for a successor with every second one: 3 requests in 130 s,
     /// at most 15 in 10 minutes, which leaves room for the flush of what was written before.
     pub(crate) alive_interval: Duration,
@@ -81,6 +85,8 @@ impl Default for Tuning {
             merge: MergeLimits::SERVER,
             publish_interval: Duration::from_millis(200),
             settle_after_open: Duration::from_millis(500),
+            spared_log_bytes: 1 << 20,
+            flush_patience: Duration::from_secs(5),
             alive_interval: Duration::from_secs(65),
             alive_patience: Duration::from_secs(140),
             map: MapLimits { small_files: 256, part_files: 4096, changes_bytes: 10 << 10, parts_max: 40 },

@@ -9,6 +9,7 @@ use crate::protocol::format::image;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{Root, RootId, RootSlot, WalChunk};
 use crate::protocol::format::slots::{list_root_slots, read_root_slot};
+use crate::protocol::shared::Tuning;
 use crate::protocol::testing::test_db::*;
 use crate::requests::bucket::Bucket;
 use crate::requests::fault::{Fault, faulty_bucket};
@@ -144,6 +145,45 @@ fn the_publish_lag_is_zero_only_when_the_newest_root_says_all() {
     }
     assert!(db.store.shared().published_slot() > before);
     crash(db);
+}
+
+/// With `local`, a publish waits for the flush that makes the log superfluous, but not for ever.
+#[test]
+fn the_log_is_not_shipped_for_a_publish_between_two_flushes() {
+    for (patience, is_shipped) in [(WAIT, false), (Duration::from_millis(50), true)] {
+        let (bucket, dir) = (Bucket::in_memory(), scratch());
+        let tuning = Tuning { spared_log_bytes: 200, flush_patience: patience, ..quick() };
+        let config = config(dir.path(), "owner:1", Durability::Local);
+        let mut db = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
+        let mut model = Model::default();
+        db.store.publish(WAIT).unwrap();
+        let objects = || block(bucket.list(names::WAL_DIR, None)).unwrap().len();
+        let before = (db.store.shared().published_slot(), objects());
+        for key in 0..20 {
+            db.commit(&mut model, 0b11, key, 10);
+        }
+        db.flush(0, true);
+        if is_shipped {
+            wait_for_root_behind(&db, before.0);
+            assert!(objects() > before.1, "the root lacks what is in no table file");
+        } else {
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(db.store.shared().published_slot(), before.0);
+            db.flush(1, true);
+            db.delete_obsolete_wals();
+            wait_for_root_behind(&db, before.0);
+            assert_eq!(objects(), before.1);
+        }
+        crash(db);
+    }
+}
+
+fn wait_for_root_behind(db: &Db, slot: u64) {
+    let deadline = Instant::now() + WAIT;
+    while db.store.shared().published_slot() <= slot {
+        assert!(Instant::now() < deadline, "no root was published");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Files given up while nothing else happens take their objects with them.

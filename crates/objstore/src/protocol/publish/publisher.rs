@@ -21,6 +21,7 @@
 
 mod map;
 
+use crate::config::Durability;
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
 use crate::files::{FilesSnapshot, Uploaded as UploadedFiles};
@@ -29,7 +30,7 @@ use crate::protocol::format::records::{ManifestChunk, Root, RootId, RootSlot};
 use crate::protocol::format::slots::{decode_root_slot, settle};
 use crate::protocol::gc::RootHistory;
 use crate::protocol::publish::map_writer::MapWriter;
-use crate::protocol::shared::{Shared, State};
+use crate::protocol::shared::{Shared, State, Tuning};
 use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::local::{manifest_path, random_nonce, read_range};
 use crate::protocol::wal::position::Position;
@@ -181,7 +182,9 @@ impl Publisher {
         let is_asked = state.publish_asked > state.publish_done;
         // Files may be given up without a MANIFEST edit; their objects leave with a root that does not name them.
         let has_news = state.dirty_since.is_some() || shared.files.has_garbage();
-        let is_time = has_news && state.is_open_for(shared.tuning.settle_after_open);
+        let is_time = has_news
+            && state.is_open_for(shared.tuning.settle_after_open)
+            && !self.may_flushes_spare_the_log(&state);
         if !is_asked && !is_time {
             return None;
         }
@@ -203,6 +206,15 @@ impl Publisher {
         state.ship_wanted = state.ship_wanted.max(gate);
         shared.wake_shipper.notify_one();
         Some(snapshot)
+    }
+
+    /// With durability `local` nobody asked for the log in the bucket: it is shipped only because a root needs it, as one
+    /// does between the flush of one family and that of another whose rows are in the same log.
+    fn may_flushes_spare_the_log(&self, state: &State) -> bool {
+        let Tuning { spared_log_bytes, flush_patience, .. } = self.shared.tuning;
+        self.shared.path.durability() == Durability::Local
+            && state.wal.uncut_below_newest() > spared_log_bytes
+            && state.dirty_since.is_some_and(|since| since.elapsed() < flush_patience)
     }
 
     /// The position to wait for (PUB-G2): all WALs below the newest, and what ceased to name dropped data. WALs that

@@ -224,6 +224,12 @@ impl WalTable {
         (end, gone)
     }
 
+    /// Bytes that [`Self::gate`] would wait for and that are in no chunk yet.
+    pub(crate) fn uncut_below_newest(&self) -> u64 {
+        let needed = self.wals.range(..self.gate_end()).filter(|(_, wal)| !wal.deleted || wal.gated);
+        needed.map(|(_, wal)| wal.appended_bytes.saturating_sub(wal.cut_bytes)).sum()
+    }
+
     /// Makes sure that a deletion does not take the newest WAL away before it is shipped.
     pub(crate) fn hold(&mut self, open: impl Fn(u64) -> Option<Arc<File>>) {
         let Some((number, wal)) = self.wals.last_entry().map(|entry| (*entry.key(), entry.into_mut())) else {

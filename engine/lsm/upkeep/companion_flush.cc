@@ -1,0 +1,68 @@
+#include "lsm/upkeep/companion_flush.h"
+
+#include "base/border/border.h"
+
+namespace atoll::lsm {
+namespace {
+
+using Properties = rocksdb::DB::Properties;
+
+// Each is one more object in the bucket for each full memtable.
+constexpr size_t kCompanionsMax = 8;
+
+uint64_t property(rocksdb::DB *db, FamilyImpl *family, const std::string &name) {
+  uint64_t value = 0;
+  (void)db->GetIntProperty(family->handle(), name, &value);
+  return value;
+}
+
+}  // namespace
+
+CompanionFlush::CompanionFlush(uint64_t bytes_max)
+    : bytes_max_(bytes_max),
+      task_("atoll-companion", RepeatedTask::kNoRhythm, [this] { flush_companions(); }) {}
+
+void CompanionFlush::start(rocksdb::DB *db, LiveFamilies live_families) {
+  const MutexLock lock(mutex_);
+  db_ = db;
+  live_families_ = std::move(live_families);
+}
+
+void CompanionFlush::OnFlushBegin(rocksdb::DB * /*db*/, const rocksdb::FlushJobInfo &flush) noexcept {
+  if (flush.flush_reason != rocksdb::FlushReason::kWriteBufferFull &&
+      flush.flush_reason != rocksdb::FlushReason::kWriteBufferManager)
+    return;
+  guarded_or_nothing([&] {
+    {
+      const MutexLock lock(mutex_);
+      full_family_ = flush.cf_id;
+    }
+    task_.ask();
+  });
+}
+
+void CompanionFlush::flush_companions() {
+  MutexLock lock(mutex_);
+  if (db_ == nullptr) return;
+  rocksdb::DB *const db = db_;
+  const uint32_t full_family = full_family_;
+  const std::vector<FamilyImpl *> families = live_families_();
+  lock.unlock();
+
+  uint64_t bytes = 0;
+  std::vector<rocksdb::ColumnFamilyHandle *> companions;
+  for (FamilyImpl *family : families) {
+    if (family->id() == full_family || property(db, family, Properties::kNumEntriesActiveMemTable) == 0)
+      continue;
+    bytes += property(db, family, Properties::kCurSizeActiveMemTable);
+    companions.push_back(family->handle());
+    if (bytes > bytes_max_ || companions.size() > kCompanionsMax) return;
+  }
+  rocksdb::FlushOptions options;
+  options.wait = false;
+  options.allow_write_stall = false;
+  // A failure is a background error, shown elsewhere.
+  for (rocksdb::ColumnFamilyHandle *companion : companions) (void)db->Flush(options, companion);
+}
+
+}  // namespace atoll::lsm
