@@ -274,9 +274,12 @@ RULES = (
 )
 
 
+RULES_DOCUMENT = "docs/internals/rules.md"
+
+
 def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
-    """Each invariant of ARCHITECTURE.md names tests that exist: a function, a file, or an MTR test."""
-    document = root / "ARCHITECTURE.md"
+    """Each rule of docs/internals/rules.md names tests that exist: a function, a file, or an MTR test."""
+    document = root / RULES_DOCUMENT
     if not document.exists():
         return
     words = {word for source in sources for word in re.findall(r"\w+", source.text)}
@@ -287,13 +290,27 @@ def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
             continue
         names = re.findall(r"`([^`]+)`", match.group(2))
         if not names and "#" not in match.group(2):
-            yield Finding(
-                "ARCHITECTURE.md", number, "invariant", f"{match.group(1)} names no test and no issue"
-            )
+            yield Finding(RULES_DOCUMENT, number, "invariant", f"{match.group(1)} names no test and no issue")
         for name in names:
             if re.split(r"[.:/]", name)[-1] not in words:
                 message = f"{match.group(1)} names the test {name}, which is nowhere in the tree"
-                yield Finding("ARCHITECTURE.md", number, "invariant", message)
+                yield Finding(RULES_DOCUMENT, number, "invariant", message)
+
+
+def named_files(root: Path) -> Iterator[Finding]:
+    """A file that a document names in quotes, with a folder, is in the tree: at that path or at the end of one."""
+    documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("*/README.md")]
+    folders = [
+        root / name for name in ("engine", "crates", "tools", "tests", "bench", "docs", "mysql-test", "fuzz")
+    ]
+    paths = {f"/{path.relative_to(root)}" for folder in folders for path in folder.rglob("*.*")}
+    for document in documents:
+        name = str(document.relative_to(root))
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            for named in re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:cc|h|rs|py|sh|lua))`", line):
+                if not any(path.endswith(f"/{named}") for path in paths):
+                    message = f"it names {named}, which is nowhere in the tree; say where it is now"
+                    yield Finding(name, number, "named-file", message)
 
 
 def rule_names(sources: list[Source]) -> Iterator[Finding]:
@@ -430,6 +447,7 @@ def check(root: Path) -> list[Finding]:
     sources = sources_of(root)
     findings = [finding for source in sources for rule in RULES for finding in rule(source, ratchet)]
     findings += invariant_tests(root, sources)
+    findings += named_files(root)
     findings += rule_names(sources)
     findings += layers(root)
     findings += guarded_borders(sources)

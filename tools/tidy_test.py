@@ -105,8 +105,17 @@ def test_an_invariant_must_name_a_test_that_exists(tmp_path: Path) -> None:
     write(tmp_path, "engine/codec/a_test.cc", "// A.\nTEST(Key, order_is_kept) {}\n")
     row = "| **KEY-1** | order | {} |\n"
     for names, found in (("`order_is_kept`", 0), ("`no_such_test`", 1), ("", 1), ("issue #3", 0)):
-        write(tmp_path, "ARCHITECTURE.md", row.format(names))
+        write(tmp_path, "docs/internals/rules.md", row.format(names))
         assert len(check(tmp_path)) == found, names
+
+
+def test_a_file_that_a_document_names_must_be_there(tmp_path: Path) -> None:
+    write(tmp_path, "engine/codec/a.h", "// A.\n")
+    write(tmp_path, "docs/a.md", "see `codec/a.h`\nand `codec/gone.h`, `engine/a.h`\n")
+    assert [(f.line, f.message.split(" ")[2]) for f in check(tmp_path) if f.rule == "named-file"] == [
+        (2, "codec/gone.h,"),
+        (2, "engine/a.h,"),
+    ]
 
 
 HANDLER = "// A.\nclass ha_atoll : public handler {\n  int open(const char *name) override;\n{}}};\n"

@@ -1,6 +1,6 @@
 //! The protocol of `objstore::protocol` as a model: claim, fence, publish, ship, collect. A checker walks through every
-//! order of its steps within a bound ([`Bound`]) and looks in each state whether what ARCHITECTURE.md and
-//! docs/internals/bucket.md promise holds ([`invariants`]).
+//! order of its steps within a bound ([`Bound`]) and looks in each state whether what
+//! docs/internals/rules.md and docs/internals/bucket.md promise holds ([`invariants`]).
 //!
 //! In the order in which a reader meets them: [`bucket`] has the objects and the requests on their way, [`disk`] a local
 //! directory, [`owner`] the process that writes, [`publish`] its roots, [`claim`] the steps of a newcomer, [`open`]
