@@ -156,6 +156,10 @@ atoll_result atoll_store_create_snapshot(const atoll_store *store, const char *n
  * Errors: kNotFound, kFenced, kUnavailable, kInterrupted. */
 atoll_result atoll_store_drop_snapshot(const atoll_store *store, const char *name);
 
+/* Sets `is_clone` to 1 when the database was made as a clone of another one (atollctl clone, restore --to), else to 0.
+ * Requests: a GET. Errors: kUnavailable, kCorruption (its identity is damaged), kInterrupted. */
+atoll_result atoll_store_is_clone(const atoll_store *store, uint8_t *is_clone);
+
 /* Calls `each` for every snapshot and for what each clone holds, the oldest first.
  * Requests: a LIST, and those that read the newest root and that of each. Errors: kUnavailable, kInterrupted. */
 atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,

@@ -232,6 +232,10 @@ class Catalog {
   std::vector<DatabaseDef> databases() const;
   Status put_side_file(const SideFile &file);  // empty content = remove; no write when unchanged
   std::vector<SideFile> side_files() const;
+  // The uuid of the database in which the statements of atoll_mask_file have run; "" if they never did. A
+  // clone begins with its parent's.
+  std::string masked_database() const;
+  Status set_masked_database(const std::string &uuid);  // one synced write
 
  private:
   std::vector<TablePtr> tables_aside(std::string_view database) const;  // "" = in all

@@ -59,6 +59,7 @@ struct Catalog::Impl {
   std::set<uint32_t> dirty_statistics ATOLL_GUARDED_BY(mutex);
   std::map<std::string, std::string> databases ATOLL_GUARDED_BY(mutex);  // name -> db.opt
   std::map<std::string, SideFile> side_files ATOLL_GUARDED_BY(mutex);    // name_key
+  std::string masked_database ATOLL_GUARDED_BY(mutex);
   uint64_t generation ATOLL_GUARDED_BY(mutex) = 1;
 
   // *visible_from: a snapshot from then on sees what was written.

@@ -61,6 +61,8 @@ Status Catalog::Impl::load_record(std::string_view key, std::string_view value) 
       side_files[name_key(file.database, file.file_name)] = std::move(file);
       return Status::Ok();
     }
+    case RecordKind::kMasked:
+      return decode_blob(value, &masked_database).with("the note that rows were masked");
     case RecordKind::kDoomed: {
       Doomed doomed;
       ATOLL_RETURN_IF_ERROR(parse_doomed_key(key, &doomed.number));

@@ -157,4 +157,21 @@ std::vector<SideFile> Catalog::side_files() const {
   return all;
 }
 
+// ---- Masking ------------------------------------------------------------------------------------
+
+std::string Catalog::masked_database() const {
+  const SharedLock lock(impl_->mutex);
+  return impl_->masked_database;
+}
+
+Status Catalog::set_masked_database(const std::string &uuid) {
+  const MutexLock change(impl_->change_mutex);
+  rocksdb::WriteBatch batch;
+  impl_->put(&batch, masked_key(), encode_blob(uuid));
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  const ExclusiveLock lock(impl_->mutex);
+  impl_->masked_database = uuid;
+  return Status::Ok();
+}
+
 }  // namespace atoll::catalog

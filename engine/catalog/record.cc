@@ -222,6 +222,7 @@ uint32_t crc32c(std::string_view bytes) {
 }
 
 std::string meta_key() { return std::string(1, static_cast<char>(RecordKind::kMeta)); }
+std::string masked_key() { return std::string(1, static_cast<char>(RecordKind::kMasked)); }
 
 std::string table_key(RecordKind kind, uint32_t table_id) {
   std::string key(1, static_cast<char>(kind));

@@ -25,6 +25,7 @@ enum class RecordKind : char {
   kAutoIncrement = 'A',  // | table id: next value to give out
   kDatabase = 'D',       // | name: db.opt
   kSideFile = 'F',       // | database '/' file name: content
+  kMasked = 'K',         // uuid of the database whose atoll_mask_file has run
   kMeta = 'M',           // counters
   kStatistics = 'S',     // | table id: blob of the handler
   kTable = 'T',          // | table id: TableDef
@@ -56,6 +57,7 @@ struct Doomed {
 uint32_t crc32c(std::string_view bytes);
 
 std::string meta_key();
+std::string masked_key();
 std::string table_key(RecordKind kind, uint32_t table_id);  // kTable, kAutoIncrement, kStatistics
 std::string doomed_key(uint64_t number);
 std::string database_key(std::string_view name);
@@ -69,7 +71,7 @@ Status parse_side_file_key(std::string_view key, std::string *database, std::str
 std::string encode(const Meta &meta);
 std::string encode(const TableDef &table);
 std::string encode(const Doomed &doomed);
-std::string encode_blob(std::string_view blob);  // kDatabase, kSideFile, kStatistics
+std::string encode_blob(std::string_view blob);  // kDatabase, kSideFile, kMasked, kStatistics
 std::string encode_number(uint64_t number);      // kAutoIncrement
 
 // Errors: kCorruption, with what is wrong; the caller adds whose record it was.

@@ -12,13 +12,35 @@ namespace {
 std::atomic<Engine *> running_engine{nullptr};
 Mutex mutex;
 Status why_not ATOLL_GUARDED_BY(mutex){Code::kUnavailable, "the engine has not been started"};
+std::atomic<bool> holds_back{false};
+Status why_held_back ATOLL_GUARDED_BY(mutex);
+thread_local bool prepares = false;
 
 void set_reason(const Status &status) {
   const MutexLock lock(mutex);
   why_not = status;
 }
 
+Status held_back() {
+  if (!holds_back.load(std::memory_order_acquire) || prepares) return Status::Ok();
+  const MutexLock lock(mutex);
+  return why_held_back;
+}
+
 }  // namespace
+
+Preparation::Preparation() { prepares = true; }
+Preparation::~Preparation() { prepares = false; }
+
+void hold_back(const Status &why) {
+  {
+    const MutexLock lock(mutex);
+    why_held_back = why;
+  }
+  holds_back.store(true, std::memory_order_release);
+}
+
+void let_in() { holds_back.store(false, std::memory_order_release); }
 
 Engine *running() { return running_engine.load(std::memory_order_acquire); }
 
@@ -28,7 +50,7 @@ Status why_not_running() {
 }
 
 Status ready() {
-  if (running() != nullptr) return Status::Ok();
+  if (running() != nullptr) return held_back();
   // One code whatever the reason was: for SQL the engine is away, while kNotFound, say, would mean that a
   // table does not exist, and the server would delete its .frm.
   return Status(Code::kUnavailable,
@@ -36,6 +58,7 @@ Status ready() {
 }
 
 Status may_write() {
+  ATOLL_RETURN_IF_ERROR(ready());
   const Engine *engine = running();
   return engine == nullptr ? ready() : engine->may_write();
 }

@@ -12,9 +12,23 @@ namespace atoll::engine {
 // nullptr while no engine runs: every entry point of the handler checks ready() and returns an SQL error that
 // repeats why. Costs one atomic load.
 Engine *running();
-// Errors: kUnavailable, whatever kept the engine from running.
+// Errors: kUnavailable, whatever kept the engine from running, or what hold_back() was told.
 Status ready();
-// ready(), and this server may write: see Engine::may_write(). Costs three atomic loads when all is well.
+// ready() and may_write() fail with `why` for all threads without a Preparation, until let_in(): what has to
+// be done before anybody else sees a row is being done.
+void hold_back(const Status &why);
+void let_in();
+
+// The thread that has one is not held back.
+class Preparation {
+ public:
+  Preparation();
+  ~Preparation();
+  Preparation(const Preparation &) = delete;
+  Preparation &operator=(const Preparation &) = delete;
+};
+
+// ready(), and this server may write: see Engine::may_write(). Costs four atomic loads when all is well.
 Status may_write();
 
 // `engine` stays valid until the next call of set_not_running().

@@ -16,6 +16,7 @@ struct StartSettings {
   std::string base_dir;          // <datadir>/#atoll: everything Atoll keeps on local disk
   bool is_local_bucket = false;  // file://
   bool take_over = false;
+  std::string mask_file;  // of SQL statements that run in a clone before anybody else may open its tables
 
   // The name of the bucket's directory if it stands beside the databases, in the data directory; else empty.
   std::string bucket_beside_databases() const;

@@ -46,7 +46,7 @@ int signal_ddl_recovery_done(handlerton *) {
 void fill_callbacks(handlerton *hton) {
   handler::fill_handlerton(hton);
   hton->show_status = guarded_function<show_status, handler::fails_by<true>>;
-  hton->pre_shutdown = guarded_function<stop_moves, handler::is_logged>;
+  hton->pre_shutdown = guarded_function<stop_own_statements, handler::is_logged>;
   hton->signal_ddl_recovery_done = guarded_function<signal_ddl_recovery_done, handler::is_logged_by<0>>;
 }
 

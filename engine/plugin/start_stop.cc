@@ -37,6 +37,7 @@
 #include "plugin/host/service_manager.h"
 #include "plugin/recovery/side_files.h"
 #include "plugin/show/name_hint.h"
+#include "plugin/masking/masking.h"
 #include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_keeper.h"
 #include "plugin/sysvars.h"
@@ -70,6 +71,7 @@ struct State {
   std::unique_ptr<Background> background, heap;
   std::unique_ptr<TableMover> mover;
   std::unique_ptr<SnapshotKeeper> keeper;
+  std::unique_ptr<Masking> masking;
   std::unique_ptr<NameHint> names;
   std::atomic<bool> stopping{false};  // ends what the background thread is doing
   uint64_t synced_position = 0;       // of the log; background thread only
@@ -173,9 +175,17 @@ uint64_t retry_seconds() {
   return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
 }
 
+// Before the first connection, or the first one that finds the engine running; not before the server's DDL
+// log was gone through, which works on tables.
+void close_what_is_not_masked() {
+  const std::string &file = state.settings.mask_file;
+  if (Masking::is_due(*state.owned, file)) state.masking = std::make_unique<Masking>(state.owned.get(), file);
+}
+
 void announce() {
   forget_secrets(&state.settings);
   state.opener.reset();
+  if (mysqld_server_started) close_what_is_not_masked();
   engine::set_running(state.owned.get());
   log_info("tables live in " + state.settings.url);
 }
@@ -304,7 +314,7 @@ Status start_instance(handlerton *hton) {
 void stop_instance() {
   const Status stopped(Code::kUnavailable, "the engine has been stopped");
   state.stopping = true;
-  stop_moves();
+  stop_own_statements();
   // Now, because the background thread may wait for what a flush holds up.
   if (state.owned) state.owned->stop_waiting();
   state.keeper.reset();
@@ -312,7 +322,7 @@ void stop_instance() {
   state.heap.reset();
   state.background.reset();
   if (state.owned) {
-    if (engine::may_write().ok()) {
+    if (state.owned->may_write().ok()) {
       log_failure(state.side_files->sweep());
       log_failure(state.owned->catalog()->write_statistics());
     }
@@ -325,7 +335,10 @@ void stop_instance() {
   engine::set_not_running(stopped);
 }
 
-void stop_moves() { state.mover.reset(); }
+void stop_own_statements() {
+  state.mover.reset();
+  state.masking.reset();
+}
 
 // What a backup made without this engine lacks.
 void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) {
@@ -338,7 +351,9 @@ void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) 
 }
 
 void finish_ddl_recovery(bool with_log) {
-  if (!state.owned || !state.owned->may_write().ok()) return;
+  if (!state.owned) return;
+  if (with_log) close_what_is_not_masked();
+  if (!state.owned->may_write().ok()) return;
   const bool was_restored = state.owned->was_restored();
   DataDirectory directory{data_directory(state.settings),
                           static_cast<uint8_t>(state.hton->db_type),

@@ -22,9 +22,9 @@ Status start_instance(handlerton *hton);
 // Flushes, publishes (bounded wait), closes. Called from plugin deinit.
 void stop_instance();
 
-// Ends the background's own statements (plugin/host/table_mover.h), and waits for them. Called before the
-// server ends the connections; free when called again.
-void stop_moves();
+// Ends the background's own statements (plugin/host/table_mover.h, plugin/masking/masking.h), and waits for
+// them. Called before the server ends the connections; free when called again.
+void stop_own_statements();
 
 // No statement runs yet: files and catalog are made to agree (plugin/recovery/ddl_recovery.h). Called by the
 // handlerton when the server has gone through its DDL log, `with_log`, and wherever the engine opens later

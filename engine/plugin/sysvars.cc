@@ -35,7 +35,7 @@ char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
 char take_over_value;
-char *snapshot_schedule_value;
+char *snapshot_schedule_value, *mask_file_value;
 
 // Set once by take_settings(): what `auto` stands for.
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
@@ -212,6 +212,10 @@ MYSQL_SYSVAR_ULONGLONG(history_max_bytes, live.history_bytes_max, PLUGIN_VAR_RQC
                        "Bytes that may stay in the bucket only because of atoll_history_retention. Beyond, "
                        "the history becomes shorter",
                        nullptr, guarded_hook<update_history_max_bytes>, 100 * kGiB, kMiB, 1ULL << 60, 0);
+MYSQL_SYSVAR_STR(
+    mask_file, mask_file_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
+    "File of SQL statements that run once in a clone, before anybody can open its tables. Empty: none",
+    nullptr, nullptr, "");
 MYSQL_SYSVAR_BOOL(read_only, live.is_read_only, PLUGIN_VAR_OPCMDARG,
                   "Refuse every change of ATOLL tables, for all users", nullptr, nullptr, 0);
 
@@ -294,6 +298,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(snapshot_schedule),
                                  MYSQL_SYSVAR(history_retention),
                                  MYSQL_SYSVAR(history_max_bytes),
+                                 MYSQL_SYSVAR(mask_file),
                                  MYSQL_SYSVAR(lock_wait_timeout),
                                  MYSQL_SYSVAR(snapshot_isolation),
                                  MYSQL_SYSVAR(ignore_foreign_keys),
@@ -339,6 +344,7 @@ engine::StartSettings take_settings() {
   settings.secret_key = take_secret(&secret_key_value);
   settings.session_token = take_secret(&session_token_value);
   settings.take_over = take_over_value != 0;
+  settings.mask_file = text_of(mask_file_value);
   automatic_durability = settings.is_local_bucket ? ATOLL_DURABILITY_LOCAL : ATOLL_DURABILITY_ASYNC;
   if (live.durability == kDurabilityAuto) live.durability = automatic_durability;
   return settings;

@@ -40,6 +40,18 @@ pub unsafe extern "C" fn atoll_store_drop_snapshot(
 
 /// # Safety
 ///
+/// - `store` is open; `is_clone` points at a byte that may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_is_clone(store: *const StoreHandle, is_clone: *mut u8) -> AtollResult {
+    guarded(|| {
+        // SAFETY: the caller upholds the rules above.
+        unsafe { *is_clone = u8::from(reach(store).is_clone()?) };
+        Ok(())
+    })
+}
+
+/// # Safety
+///
 /// - `store` is open; `each` may be called with `context` on this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_list_snapshots(

@@ -17,7 +17,7 @@ namespace catalog = atoll::catalog;
 namespace {
 
 int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
-  if (Status status = atoll::engine::ready(); !status.ok()) return HA_ERR_NO_SUCH_TABLE;
+  if (atoll::engine::running() == nullptr) return HA_ERR_NO_SUCH_TABLE;
   const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
   const catalog::TablePtr def = ah::find_definition(name).table;
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
@@ -30,7 +30,7 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
 }
 
 int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::discovered_list *result) {
-  if (!atoll::engine::ready().ok()) return 0;
+  if (atoll::engine::running() == nullptr) return 0;
   for (const catalog::TablePtr &def : ah::definitions_in(ah::file_name_of(db->str)))
     if (!def->frm.empty() && !ah::is_internal(def->name) && !ah::is_partition(def->name))
       if (result->add_file(def->name.c_str())) return 1;
@@ -38,7 +38,7 @@ int discover_table_names(handlerton *, LEX_CSTRING *db, MY_DIR *, handlerton::di
 }
 
 int discover_table_existence(handlerton *, const char *db, const char *table) {
-  if (!atoll::engine::ready().ok()) return 0;
+  if (atoll::engine::running() == nullptr) return 0;
   const catalog::TablePtr def = ah::find_definition({ah::file_name_of(db), ah::file_name_of(table)}).table;
   return def && !def->frm.empty();
 }

@@ -22,8 +22,10 @@ class LocalSql {
   LocalSql(const LocalSql &) = delete;
   LocalSql &operator=(const LocalSql &) = delete;
 
-  // A statement without a result set. Names are qualified: there is no default database.
+  // Rows that the statement returns are thrown away. There is no default database before a USE.
   Outcome run(const std::string &statement);
+  // The statement that runs ends with an error, and so does each further one. Any thread.
+  void kill();
 
  private:
   struct Connection;

@@ -32,6 +32,15 @@ impl Store {
         shared.files.block_on(Inspector::new(shared.bucket.clone()).snapshots())?
     }
 
+    /// Whether this database was made as a clone of another one. Errors: `Unavailable`; `Corruption` of its identity; `Interrupted`.
+    /// Requests: a GET.
+    pub fn is_clone(&self) -> Result<bool> {
+        let shared = &self.shared;
+        let inspector = Inspector::new(shared.bucket.clone());
+        let identity = shared.files.block_on(async move { inspector.identity().await })??;
+        Ok(identity.parent.is_some())
+    }
+
     /// Writes `json` as the hint about names (table_names.rs). Errors: `Fenced`; `Unavailable`; `Interrupted`. Requests: one PUT.
     pub fn put_table_names(&self, json: Bytes) -> Result<()> {
         let shared = &self.shared;

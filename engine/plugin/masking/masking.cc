@@ -1,0 +1,124 @@
+// See masking.h.
+#include "plugin/masking/masking.h"
+
+#include "handler/server.h"
+
+#include <mysqld.h>
+
+#include <cstring>
+
+#include "base/log.h"
+#include "bridge/objstore.h"
+#include "bridge/result.h"
+#include "engine/running.h"
+#include "plugin/masking/sql_file.h"
+#include "plugin/sysvars.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEach{100};
+
+constexpr const char *kSession[] = {
+    "SET NAMES utf8mb4",
+    "SET SESSION sql_log_bin = 0, max_statement_time = 0, tx_read_only = 0",
+};
+
+std::string uuid_of(const engine::Engine &running) {
+  atoll_store_stats stats;
+  atoll_store_get_stats(running.store(), &stats);
+  return {stats.database_uuid, ::strnlen(stats.database_uuid, sizeof(stats.database_uuid))};
+}
+
+void close_tables(const std::string &why) {
+  engine::hold_back(
+      Status(Code::kUnavailable, "the tables of this clone are closed until they are masked: " + why));
+}
+
+void keep_history(const engine::Engine &running, unsigned seconds) {
+  atoll_store_set_history(running.store(), seconds, settings().history_bytes_max);
+}
+
+}  // namespace
+
+bool Masking::is_due(const engine::Engine &running, const std::string &file) {
+  if (file.empty() || running.catalog()->masked_database() == uuid_of(running)) return false;
+  close_tables("the server starts");
+  return true;
+}
+
+Masking::Masking(engine::Engine *running, std::string file)
+    : running_(running), file_(std::move(file)), background_([this](uint64_t) { turn(); }, kLookEach) {}
+
+Masking::~Masking() {
+  const MutexLock lock(mutex_);
+  is_stopping_ = true;
+  if (sql_ != nullptr) sql_->kill();
+}
+
+bool Masking::is_stopping() {
+  const MutexLock lock(mutex_);
+  return is_stopping_ || abort_loop;
+}
+
+void Masking::turn() {
+  if (is_over_ || !mysqld_server_started || abort_loop) return;
+  const engine::Preparation scope;
+  const Status status = mask();
+  if (status.code() == Code::kUnavailable) return;  // the bucket is silent: tried again
+  is_over_ = true;
+  if (status.ok()) {
+    log_info("the statements of " + file_ + " have run: the tables of this clone are open");
+    engine::let_in();
+    return;
+  }
+  close_tables(status.message());
+  if (!is_stopping())
+    log_error("the tables of this clone stay closed: " + std::string(status.message()) +
+              ". Correct this, then restart: all statements of the file will run again");
+}
+
+Status Masking::mask() {
+  uint8_t is_clone = 0;
+  ATOLL_RETURN_IF_ERROR(bridge::to_status(atoll_store_is_clone(running_->store(), &is_clone)));
+  if (is_clone == 0)
+    return Status(
+        Code::kInvalid,
+        "atoll_mask_file is set, but this database is no clone (atollctl clone). Nothing was changed; "
+        "remove the setting, or correct atoll_url");
+  std::vector<std::string> statements;
+  ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
+  keep_history(*running_, 0);  // a moment before the end of the masking shall not be had again
+  ATOLL_RETURN_IF_ERROR(run(statements));
+  ATOLL_RETURN_IF_ERROR(running_->catalog()->set_masked_database(uuid_of(*running_)));
+  keep_history(*running_, settings().history_retention_s);
+  return Status::Ok();
+}
+
+Status Masking::run(const std::vector<std::string> &statements) {
+  LocalSql sql;
+  {
+    const MutexLock lock(mutex_);
+    if (is_stopping_) return Status(Code::kInterrupted, "the server stops");
+    sql_ = &sql;
+  }
+  Status status;
+  for (const char *statement : kSession)
+    if (status.ok()) status = run_one(&sql, statement, "preparing the session");
+  for (size_t number = 0; status.ok() && number < statements.size(); number++) {
+    close_tables(std::to_string(number) + " of the " + std::to_string(statements.size()) + " statements of " +
+                 file_ + " have run");
+    status = run_one(&sql, statements[number], "statement " + std::to_string(number + 1) + " of " + file_);
+  }
+  const MutexLock lock(mutex_);
+  sql_ = nullptr;
+  return status;
+}
+
+Status Masking::run_one(LocalSql *sql, const std::string &statement, const std::string &name) {
+  const LocalSql::Outcome outcome = sql->run(statement);
+  if (outcome.error == 0) return Status::Ok();
+  return Status(Code::kInvalid, name + " failed: " + outcome.message);
+}
+
+}  // namespace atoll::plugin

@@ -1,0 +1,53 @@
+// atoll_mask_file: the statements of a file run once in a clone, before anybody else can open its tables.
+//
+// The tables are closed (engine::hold_back) from before the first connection until a note in the catalog says
+// that all statements have run. The note names the database, so that a clone of a masked clone can be masked
+// again.
+//
+// Invariants
+//   MASK-1  What was not masked is never shown: a statement that fails, a file that cannot be read, a
+//   database
+//           that is no clone, and the end of the server leave the tables closed. The next start runs all
+//           statements again.
+// Tests: sql_file_test.cc, tests/history/test_masking.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "engine/engine.h"
+#include "plugin/host/background.h"
+#include "plugin/host/local_sql.h"
+
+namespace atoll::plugin {
+
+class Masking {
+ public:
+  // Whether the statements of `file` have to run in the database of `running`. The tables are closed then. No
+  // request.
+  static bool is_due(const engine::Engine &running, const std::string &file);
+
+  // Runs the statements when the server has started, then opens the tables.
+  // Throws: std::system_error when the process gets no thread.
+  Masking(engine::Engine *running, std::string file);
+  // Ends the statement that runs.
+  ~Masking();
+
+ private:
+  bool is_stopping();
+  void turn();
+  Status mask();
+  Status run(const std::vector<std::string> &statements);
+  Status run_one(LocalSql *sql, const std::string &statement, const std::string &name);
+
+  engine::Engine *const running_;
+  const std::string file_;
+  bool is_over_ = false;  // the task's
+  Mutex mutex_;
+  LocalSql *sql_ ATOLL_GUARDED_BY(mutex_) = nullptr;  // while statements run
+  bool is_stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  Background background_;  // last: uses all of the above
+};
+
+}  // namespace atoll::plugin

@@ -1,0 +1,163 @@
+"""Goal:   the rows of a clone are masked before anybody else sees them, whatever happens meanwhile (rule MASK-1).
+Method: real servers; a client asks for rows from the first moment on, and whatever it gets must be masked. The
+        statements fail, the server is killed while they run, and the file is given to a database that is no clone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pymysql
+import pytest
+from conftest import MakeServer
+from harness.atollctl import atollctl
+from harness.process import wait_until
+from harness.server import Server
+
+ROWS = 20_000
+SECRETS = "SELECT COUNT(*) FROM shop.people WHERE mail LIKE '%@real'"
+CLOSED = "closed until they are masked"
+
+
+@pytest.fixture
+def parent(make_server: MakeServer) -> Server:
+    made = make_server("parent").start()
+    made.run(
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.people (id INT PRIMARY KEY, mail VARCHAR(100), KEY (mail)) ENGINE=ATOLL",
+        f"INSERT INTO shop.people SELECT seq, CONCAT(seq, '@real') FROM mysql.seq_1_to_{ROWS}",
+    )
+    return made
+
+
+@pytest.fixture
+def child(parent: Server, make_server: MakeServer) -> Server:
+    """A clone of the parent, not started."""
+    made = make_server("child")
+    clone(parent, made)
+    return made
+
+
+def clone(parent: Server, child: Server) -> None:
+    ran = atollctl(parent, "clone", behind=(str(child.options["atoll_url"]),))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def mask_file(tmp_path: Path, *statements: str) -> Path:
+    path = tmp_path / "mask.sql"
+    path.write_text("-- mail addresses\n" + "".join(f"{statement};\n" for statement in statements))
+    return path
+
+
+def is_open(server: Server) -> bool:
+    try:
+        server.run("SELECT 1 FROM shop.people LIMIT 1")
+    except pymysql.Error as error:
+        assert CLOSED in str(error)
+        return False
+    return True
+
+
+def refusal(server: Server, statement: str) -> str:
+    with pytest.raises(pymysql.Error) as refused:
+        server.run(statement)
+    return str(refused.value)
+
+
+def test_nobody_sees_a_row_that_is_not_masked(child: Server, tmp_path: Path) -> None:
+    path = mask_file(
+        tmp_path, "UPDATE shop.people SET mail = CONCAT(id, '@mask') WHERE id % 2", "SELECT SLEEP(3)",
+        "UPDATE shop.people SET mail = CONCAT(id, '@mask') WHERE id % 2 = 0",
+    )  # fmt: skip
+    child.start(atoll_mask_file=path)
+    wait_until(
+        lambda: "1 of the 3 statements" in refusal(child, SECRETS), 60, "the first statement does not end"
+    )
+    for statement in ("DROP TABLE shop.people", "TRUNCATE shop.people", "ALTER TABLE shop.people ADD c INT"):
+        assert refusal(child, statement)
+    assert CLOSED in refusal(child, "SELECT ATOLL_CLONE_TABLE('shop.people', 'shop.copy')")
+    assert CLOSED in refusal(child, "SELECT ATOLL_SNAPSHOT('with secrets')")
+    wait_until(lambda: is_open(child), 60, "the tables stay closed")
+    assert child.value(SECRETS) == 0
+    assert child.value("SELECT COUNT(*) FROM shop.people") == ROWS
+    assert child.run("CHECK TABLE shop.people")[-1][-1] == "OK"
+
+    # Once is enough: what is written now stays.
+    child.run("INSERT INTO shop.people VALUES (0, 'tester@real')")
+    child.restart(atoll_mask_file=path)
+    assert child.value(SECRETS) == 1
+
+
+def test_a_statement_that_fails_leaves_the_tables_closed(child: Server, tmp_path: Path) -> None:
+    path = mask_file(tmp_path, "UPDATE shop.people SET mail = ''", "UPDATE shop.nobody SET mail = ''")
+    child.start(atoll_mask_file=path)
+    wait_until(lambda: "statement 2 of" in refusal(child, SECRETS), 60, "the second statement does not fail")
+    assert "shop.nobody' doesn't exist" in child.log()
+    child.restart(atoll_mask_file=tmp_path / "no_such_file.sql")
+    wait_until(lambda: "cannot be read" in refusal(child, SECRETS), 60, "the file was read")
+    mask_file(tmp_path, "UPDATE shop.people SET mail = 'masked'")
+    child.restart(atoll_mask_file=path)
+    wait_until(lambda: is_open(child), 60, "the tables stay closed")
+    assert child.run("SELECT DISTINCT mail FROM shop.people") == [("masked",)]
+
+
+def test_a_kill_between_two_statements_shows_nothing(child: Server, tmp_path: Path) -> None:
+    path = mask_file(tmp_path, "SELECT SLEEP(3)", "UPDATE shop.people SET mail = 'masked'")
+    child.start(atoll_mask_file=path)
+    assert not is_open(child)
+    child.kill()
+    child.start(atoll_mask_file=path)
+    assert not is_open(child)
+    begin = time.monotonic()
+    child.stop()
+    assert time.monotonic() - begin < 20, "the shutdown waits for a statement of the file"
+    child.start(atoll_mask_file=path)
+    wait_until(lambda: is_open(child), 60, "the tables stay closed")
+    assert child.value(SECRETS) == 0
+
+
+def test_a_session_that_was_there_first_is_kept_out(child: Server, tmp_path: Path) -> None:
+    """A TABLE that the masking session has opened goes into the server's cache, where others find it."""
+    path = mask_file(
+        tmp_path, "SELECT COUNT(*) FROM shop.people", "SELECT SLEEP(2)", "UPDATE shop.people SET mail = ''"
+    )
+    child.start(atoll_mask_file=path)
+    seen: list[object] = []
+
+    def look() -> None:
+        for _ in range(200):
+            try:
+                seen.append(child.value(SECRETS))
+            except pymysql.Error as error:
+                assert CLOSED in str(error)
+            time.sleep(0.02)
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    for looker in lookers:
+        looker.join()
+    assert set(seen) == {0}
+
+
+def test_a_database_that_is_no_clone_is_not_changed(parent: Server, tmp_path: Path) -> None:
+    parent.restart(atoll_mask_file=mask_file(tmp_path, "UPDATE shop.people SET mail = ''"))
+    wait_until(lambda: "is no clone" in refusal(parent, SECRETS), 60, "nothing is said")
+    parent.restart()
+    assert parent.value(SECRETS) == ROWS
+
+
+def test_a_clone_of_a_masked_clone_is_masked_anew(
+    child: Server, make_server: MakeServer, tmp_path: Path
+) -> None:
+    child.start(atoll_mask_file=mask_file(tmp_path, "UPDATE shop.people SET mail = 'first'"))
+    wait_until(lambda: is_open(child), 60, "the tables stay closed")
+    grandchild = make_server("grandchild")
+    clone(child, grandchild)
+    grandchild.start(
+        atoll_mask_file=mask_file(tmp_path, "UPDATE shop.people SET mail = CONCAT(mail, ', second')")
+    )
+    wait_until(lambda: is_open(grandchild), 60, "the tables stay closed")
+    assert grandchild.run("SELECT DISTINCT mail FROM shop.people") == [("first, second",)]
