@@ -333,6 +333,7 @@ void stop_instance() {
   forget_secrets(&state.settings);
   state.opener.reset();
   engine::set_not_running(stopped);
+  engine::let_in();
 }
 
 void stop_own_statements() {

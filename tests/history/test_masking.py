@@ -103,6 +103,17 @@ def test_a_statement_that_fails_leaves_the_tables_closed(child: Server, tmp_path
     assert child.run("SELECT DISTINCT mail FROM shop.people") == [("masked",)]
 
 
+def test_a_transaction_that_the_file_leaves_open_is_committed(child: Server, tmp_path: Path) -> None:
+    child.start(
+        atoll_mask_file=mask_file(tmp_path, "START TRANSACTION", "UPDATE shop.people SET mail = 'masked'")
+    )
+    wait_until(lambda: is_open(child), 60, "the tables stay closed")
+    assert child.value(SECRETS) == 0
+    child.kill()
+    child.start()
+    assert child.run("SELECT DISTINCT mail FROM shop.people") == [("masked",)]
+
+
 def test_a_kill_between_two_statements_shows_nothing(child: Server, tmp_path: Path) -> None:
     path = mask_file(tmp_path, "SELECT SLEEP(3)", "UPDATE shop.people SET mail = 'masked'")
     child.start(atoll_mask_file=path)

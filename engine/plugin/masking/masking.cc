@@ -95,24 +95,36 @@ Status Masking::mask() {
   return Status::Ok();
 }
 
+// The destructor kills what runs in the session, and nothing behind it.
+class Masking::KillScope {
+ public:
+  KillScope(Masking *masking, LocalSql *sql) : masking_(masking) { set(sql); }
+  ~KillScope() { set(nullptr); }
+  KillScope(const KillScope &) = delete;
+  KillScope &operator=(const KillScope &) = delete;
+
+ private:
+  void set(LocalSql *sql) {
+    const MutexLock lock(masking_->mutex_);
+    masking_->sql_ = sql;
+  }
+  Masking *const masking_;
+};
+
 Status Masking::run(const std::vector<std::string> &statements) {
   LocalSql sql;
-  {
-    const MutexLock lock(mutex_);
-    if (is_stopping_) return Status(Code::kInterrupted, "the server stops");
-    sql_ = &sql;
-  }
-  Status status;
+  const KillScope scope(this, &sql);
+  if (is_stopping()) return Status(Code::kInterrupted, "the server stops");
   for (const char *statement : kSession)
-    if (status.ok()) status = run_one(&sql, statement, "preparing the session");
-  for (size_t number = 0; status.ok() && number < statements.size(); number++) {
+    ATOLL_RETURN_IF_ERROR(run_one(&sql, statement, "preparing the session"));
+  for (size_t number = 0; number < statements.size(); number++) {
     close_tables(std::to_string(number) + " of the " + std::to_string(statements.size()) + " statements of " +
                  file_ + " have run");
-    status = run_one(&sql, statements[number], "statement " + std::to_string(number + 1) + " of " + file_);
+    ATOLL_RETURN_IF_ERROR(
+        run_one(&sql, statements[number], "statement " + std::to_string(number + 1) + " of " + file_));
   }
-  const MutexLock lock(mutex_);
-  sql_ = nullptr;
-  return status;
+  // A transaction that the file left open would be rolled back with the session.
+  return run_one(&sql, "COMMIT", "COMMIT behind the last statement of " + file_);
 }
 
 Status Masking::run_one(LocalSql *sql, const std::string &statement, const std::string &name) {

@@ -35,6 +35,7 @@ class Masking {
   ~Masking();
 
  private:
+  class KillScope;
   bool is_stopping();
   void turn();
   Status mask();
