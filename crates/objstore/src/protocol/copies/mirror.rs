@@ -31,6 +31,7 @@ use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, newest_epoch, take_epoch, wall_clock_ms};
 use crate::protocol::start::home::Home;
 use crate::protocol::start::identity::{self, Identity, Parent};
@@ -303,7 +304,7 @@ fn status_of(db_uuid: &str, moment: &Moment) -> CopyStatus {
         commit_us: (position.time_us != 0).then_some(position.time_us),
         gtid_position: position.gtid_text(),
         files: moment.image.files.len() as u64,
-        files_bytes: moment.image.files.values().map(|file| file.size).sum(),
+        files_bytes: object_bytes(&moment.image.files),
         adopted: Adopted::default(),
         copied_log_bytes: 0,
         deleted_objects: 0,

@@ -24,6 +24,7 @@ use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
 use crate::protocol::start::home::Home;
 use crate::protocol::start::identity::{self, Identity, Parent};
@@ -102,7 +103,7 @@ impl Inspector {
         let parent = Parent { db_uuid: parent.db_uuid.clone(), epoch, slot, origins };
         pins.may_have_holder = true;
         identity::create(child, db_uuid.clone(), Some(parent.clone())).await?;
-        let shared_bytes = files.values().map(|file| file.size).sum();
+        let shared_bytes = object_bytes(&files);
         let position = &moment.position;
         let commit_us = (position.time_us != 0).then_some(position.time_us);
         let (gtid_position, files) = (position.gtid_text(), files.len() as u64);

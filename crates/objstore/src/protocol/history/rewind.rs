@@ -20,6 +20,7 @@ use crate::protocol::history::past::Past;
 use crate::protocol::history::snapshot::{Moment, SnapshotStatus, check_name};
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::alive;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
 use crate::protocol::start::home::Home;
@@ -126,7 +127,7 @@ fn status_of(present: &Position, past: &Moment) -> RewindStatus {
         log_chunks: (past.image.root.wal_first_chunk, past.wal_end),
         is_cut: past.cut.is_some(),
         files: past.image.files.len() as u64,
-        files_bytes: past.image.files.values().map(|file| file.size).sum(),
+        files_bytes: object_bytes(&past.image.files),
         root: None,
         kept: None,
     }

@@ -10,6 +10,7 @@ use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::{EpochClaim, RootId, RootSlot};
 use crate::protocol::format::slots::{read_record, read_root_slot};
+use crate::protocol::publish::map_record::{object_bytes, objects_of};
 use crate::protocol::start::age::{self, NewestRecord};
 use crate::protocol::start::alive;
 use crate::protocol::start::claim;
@@ -292,9 +293,9 @@ impl Inspector {
             keep_problem(&mut report, error)?;
         }
         (report.wal_chunks, report.wal_bytes) = (chunks, wal_bytes);
-        let total: u64 = image.files.values().map(|file| file.size).sum();
-        let mut checks = stream::iter(&image.files)
-            .map(|(_, file)| self.check_file(file, deep))
+        let total = object_bytes(&image.files);
+        let mut checks = stream::iter(objects_of(&image.files))
+            .map(|object| self.check_file(object, deep))
             .buffer_unordered(PARALLEL);
         let mut done = 0;
         while let Some((size, outcome)) = checks.next().await {
@@ -378,7 +379,7 @@ fn keep_problem(report: &mut VerifyReport, error: StoreError) -> Result<()> {
 
 pub(in crate::protocol) fn status_of_image(image: &Image) -> RootStatus {
     let status = status_of_slot(image.root.id, &RootSlot::Root(image.root.clone()));
-    RootStatus { files_bytes: Some(image.files.values().map(|file| file.size).sum()), ..status }
+    RootStatus { files_bytes: Some(object_bytes(&image.files)), ..status }
 }
 
 fn status_of_slot(id: RootId, slot: &RootSlot) -> RootStatus {

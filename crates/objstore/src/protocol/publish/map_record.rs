@@ -22,6 +22,20 @@ const TAG_LOCAL_PARTS: u16 = 0x8001;
 /// Every table file of a root, by RocksDB's number.
 pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
 
+/// What is said of the objects of `files`, each once: clones of a table give an object a second number. Where two numbers
+/// disagree on an object, it is there twice.
+pub(crate) fn objects_of(files: &FileMap) -> Vec<&FileRecord> {
+    let mut objects: Vec<&FileRecord> = files.values().collect();
+    objects.sort_by(|a, b| a.key.cmp(&b.key));
+    objects.dedup();
+    objects
+}
+
+/// Bytes of the objects of `files`.
+pub(crate) fn object_bytes(files: &FileMap) -> u64 {
+    objects_of(files).iter().map(|object| object.size).sum()
+}
+
 /// One table file: its number and the object that holds it; a key that starts with a slash is that of a foreign one (origin.rs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapEntry {

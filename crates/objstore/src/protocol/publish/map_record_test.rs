@@ -2,7 +2,7 @@
 //!         versions are read.
 //! Method: random entries with keys of every form; every truncation and flipped bit; roots in the bucket made by hand.
 
-use crate::files::{Labels, object_key};
+use crate::files::{FileRecord, Labels, object_key};
 use crate::protocol::format::image;
 use crate::protocol::format::names::{self, ManifestCopy};
 use crate::protocol::format::records::{Root, RootId, RootSlot};
@@ -231,4 +231,21 @@ fn parts_that_overlap_and_changes_that_do_not_fit_are_refused() {
             }
         }
     }
+}
+
+/// Clones of tables give one object several numbers.
+#[test]
+fn an_object_with_two_numbers_is_counted_once() {
+    let record = |key: &str, size| FileRecord { key: key.into(), size, crc32c: 1, labels: Labels::default() };
+    let files = FileMap::from([
+        (1, record("a", 10)),
+        (2, record("b", 100)),
+        (3, record("a", 10)),
+        (4, record("c", 1000)),
+    ]);
+    assert_eq!(object_bytes(&files), 1110);
+    let keys: Vec<&str> = objects_of(&files).iter().map(|object| &*object.key).collect();
+    assert_eq!(keys, ["a", "b", "c"]);
+    // What contradicts itself is looked at whole.
+    assert_eq!(objects_of(&FileMap::from([(1, record("a", 10)), (2, record("a", 11))])).len(), 2);
 }
