@@ -41,6 +41,7 @@ class Goal:
 SEARCH = "a search goes through memtables and levels, each with its own misses of the CPU's cache"
 MEMTABLE = "fewer instructions than InnoDB, but the memtable's skip list waits for memory (docs/costs.md)"
 LOAD = "rows go through the log and a memtable into files, and each file to the bucket; InnoDB writes pages later"
+SCAN = "all rows are scanned: each goes through RocksDB's six iterators, 60 % of the CPU; the S3 engine steps in a page"
 PARSER = "the server's parser alone takes 0.6 of InnoDB's time for the literals; MyRocks 0.99"
 TWO_ON_TWO_CORES = "MinIO and the server share the two cores"
 CLIENTS = "CPU bound on two cores: what a statement costs, above"
@@ -92,7 +93,7 @@ GOALS = (
     Goal("commits by 32 clients, async, MinIO on the same machine", "commit", ("binlog", "false", "0.0", "32"), "tps",
          least=0.95, setup="Atoll async", against="Atoll local", why=TWO_ON_TWO_CORES),
     Goal("archive experiment, query again, time", "archive", ("query_plain_again",), "seconds", most=1.0,
-         setup="Atoll zstd", against="S3 engine"),
+         setup="Atoll zstd", against="S3 engine", why=SCAN),
     Goal("archive experiment, ALTER back, time", "archive", ("alter_back",), "seconds", most=0.8, setup="Atoll zstd",
          against="S3 engine"),
 )  # fmt: skip
