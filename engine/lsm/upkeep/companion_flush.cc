@@ -54,13 +54,15 @@ void CompanionFlush::flush_companions() {
   for (FamilyImpl *family : families) {
     if (family->id() == full_family || property(db, family, Properties::kNumEntriesActiveMemTable) == 0)
       continue;
+    // Flushes do not get on: perhaps the bucket is away. More of them would only hold up writers.
+    if (property(db, family, Properties::kNumImmutableMemTable) > 0) return;
     bytes += property(db, family, Properties::kCurSizeActiveMemTable);
     companions.push_back(family->handle());
     if (bytes > bytes_max_ || companions.size() > kCompanionsMax) return;
   }
   rocksdb::FlushOptions options;
   options.wait = false;
-  options.allow_write_stall = false;
+  options.allow_write_stall = true;  // else this waits, and a shutdown for it
   // A failure is a background error, shown elsewhere.
   for (rocksdb::ColumnFamilyHandle *companion : companions) (void)db->Flush(options, companion);
 }
