@@ -305,11 +305,9 @@ Status DatabaseImpl::flush_all(const rocksdb::FlushOptions &options) {
   start.wait = false;
   for (FamilyImpl *family : families_->live()) {
     rocksdb::ColumnFamilyHandle *const handle = family->handle();
-    uint64_t rows = 0;
-    uint64_t waiting = 0;
-    (void)main->GetIntProperty(handle, Properties::kNumEntriesActiveMemTable, &rows);
-    (void)main->GetIntProperty(handle, Properties::kNumImmutableMemTable, &waiting);
-    if (rows == 0 && waiting == 0) continue;
+    if (int_property(main, handle, Properties::kNumEntriesActiveMemTable) == 0 &&
+        int_property(main, handle, Properties::kNumImmutableMemTable) == 0)
+      continue;
     const rocksdb::Status status = main->Flush(start, handle);
     if (status.IsColumnFamilyDropped()) continue;
     if (!status.ok()) return from_rocksdb(status);

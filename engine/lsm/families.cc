@@ -14,12 +14,12 @@ constexpr size_t kBatchFamilies = 16;
 constexpr size_t kPoolLow = 6;  // refilled below this: several CREATEs in a row find one ready
 constexpr auto kRetryInterval = std::chrono::seconds(5);
 
+}  // namespace
+
 uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, const std::string &name) {
   uint64_t value = 0;
   return db->GetIntProperty(handle, name, &value) ? value : 0;
 }
-
-}  // namespace
 
 FamilyRegistry::FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings)
     : db_(db),

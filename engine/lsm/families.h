@@ -37,6 +37,9 @@
 
 namespace atoll::lsm {
 
+// One of RocksDB's figures of a family; 0 when it does not have it.
+uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, const std::string &name);
+
 // How big an entry is on disk, per index: what turns bytes into an estimate of entries.
 struct EntrySize {
   double bytes = 0;

@@ -178,8 +178,7 @@ uint64_t retry_seconds() {
 // Before the first connection, or the first one that finds the engine running; not before the server's DDL
 // log was gone through, which works on tables.
 void close_what_is_not_masked() {
-  const std::string &file = state.settings.mask_file;
-  if (Masking::is_due(*state.owned, file)) state.masking = std::make_unique<Masking>(state.owned.get(), file);
+  state.masking = Masking::begin(state.owned.get(), state.settings.mask_file);
 }
 
 void announce() {

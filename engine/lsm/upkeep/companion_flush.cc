@@ -10,12 +10,6 @@ using Properties = rocksdb::DB::Properties;
 // Each is one more object in the bucket for each full memtable.
 constexpr size_t kCompanionsMax = 8;
 
-uint64_t property(rocksdb::DB *db, FamilyImpl *family, const std::string &name) {
-  uint64_t value = 0;
-  (void)db->GetIntProperty(family->handle(), name, &value);
-  return value;
-}
-
 }  // namespace
 
 CompanionFlush::CompanionFlush(uint64_t bytes_max)
@@ -52,12 +46,13 @@ void CompanionFlush::flush_companions() {
   uint64_t bytes = 0;
   std::vector<rocksdb::ColumnFamilyHandle *> companions;
   for (FamilyImpl *family : families) {
-    if (family->id() == full_family || property(db, family, Properties::kNumEntriesActiveMemTable) == 0)
+    rocksdb::ColumnFamilyHandle *const handle = family->handle();
+    if (family->id() == full_family || int_property(db, handle, Properties::kNumEntriesActiveMemTable) == 0)
       continue;
     // Flushes do not get on: perhaps the bucket is away. More of them would only hold up writers.
-    if (property(db, family, Properties::kNumImmutableMemTable) > 0) return;
-    bytes += property(db, family, Properties::kCurSizeActiveMemTable);
-    companions.push_back(family->handle());
+    if (int_property(db, handle, Properties::kNumImmutableMemTable) > 0) return;
+    bytes += int_property(db, handle, Properties::kCurSizeActiveMemTable);
+    companions.push_back(handle);
     if (bytes > bytes_max_ || companions.size() > kCompanionsMax) return;
   }
   rocksdb::FlushOptions options;

@@ -18,8 +18,8 @@ IdleFlush::IdleFlush(rocksdb::DB *db, std::function<std::vector<FamilyImpl *>()>
       task_("atoll-idle", settings.look_every, [this] { look(); }) {}
 
 bool IdleFlush::is_idle(FamilyImpl *family) {
-  uint64_t rows = 0;
-  (void)db_->GetIntProperty(family->handle(), rocksdb::DB::Properties::kNumEntriesActiveMemTable, &rows);
+  const uint64_t rows =
+      int_property(db_, family->handle(), rocksdb::DB::Properties::kNumEntriesActiveMemTable);
   if (rows == 0) {
     seen_.erase(family->id());
     return false;

@@ -41,10 +41,10 @@ void keep_history(const engine::Engine &running, unsigned seconds) {
 
 }  // namespace
 
-bool Masking::is_due(const engine::Engine &running, const std::string &file) {
-  if (file.empty() || running.catalog()->masked_database() == uuid_of(running)) return false;
+std::unique_ptr<Masking> Masking::begin(engine::Engine *running, const std::string &file) {
+  if (file.empty() || running->catalog()->masked_database() == uuid_of(*running)) return nullptr;
   close_tables("the server starts");
-  return true;
+  return std::unique_ptr<Masking>(new Masking(running, file));
 }
 
 Masking::Masking(engine::Engine *running, std::string file)

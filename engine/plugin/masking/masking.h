@@ -12,6 +12,7 @@
 // Tests: sql_file_test.cc, tests/history/test_masking.py.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,18 +25,16 @@ namespace atoll::plugin {
 
 class Masking {
  public:
-  // Whether the statements of `file` have to run in the database of `running`. The tables are closed then. No
-  // request.
-  static bool is_due(const engine::Engine &running, const std::string &file);
-
-  // Runs the statements when the server has started, then opens the tables.
-  // Throws: std::system_error when the process gets no thread.
-  Masking(engine::Engine *running, std::string file);
+  // Closes the tables of `running` when the statements of `file` have to run; they run when the server has
+  // started, and open the tables. nullptr: they have run, or there is no file. No request.
+  // Throws: std::system_error when the process gets no thread; the tables stay closed then.
+  static std::unique_ptr<Masking> begin(engine::Engine *running, const std::string &file);
   // Ends the statement that runs.
   ~Masking();
 
  private:
   class KillScope;
+  Masking(engine::Engine *running, std::string file);
   bool is_stopping();
   void turn();
   Status mask();

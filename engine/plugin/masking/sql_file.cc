@@ -1,9 +1,11 @@
 #include "plugin/masking/sql_file.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+
+#include "base/file.h"
 
 namespace atoll::plugin {
 namespace {
@@ -41,11 +43,9 @@ Status split_sql(std::string_view text, std::vector<std::string> *statements) {
 }
 
 Status read_sql_file(const std::string &path, std::vector<std::string> *statements) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (file) content << file.rdbuf();
-  if (!file || file.bad()) return Status(Code::kInvalid, path + " cannot be read: " + std::strerror(errno));
-  return split_sql(content.str(), statements).with(path);
+  if (::access(path.c_str(), R_OK) != 0)
+    return Status(Code::kInvalid, path + " cannot be read: " + std::strerror(errno));
+  return split_sql(content_of(path), statements).with(path);
 }
 
 }  // namespace atoll::plugin
