@@ -1,8 +1,6 @@
 // See local_sql.h. The server's SQL service: https://mariadb.com/kb/en/plugin-services/
 #include "plugin/host/local_sql.h"
 
-#include "handler/server.h"
-
 #include <mysql.h>
 #include <mysqld_error.h>
 
@@ -13,14 +11,12 @@ namespace atoll::plugin {
 struct LocalSql::Connection {
   MYSQL *handle = nullptr;
   bool is_open = false;
-  THD *thd = nullptr;
 };
 
 LocalSql::LocalSql() : connection_(std::make_unique<Connection>()) {
   connection_->handle = sql_service->mysql_init_func(nullptr);
   connection_->is_open = connection_->handle != nullptr &&
                          sql_service->mysql_real_connect_local_func(connection_->handle) != nullptr;
-  if (connection_->is_open) connection_->thd = current_thd;
 }
 
 LocalSql::~LocalSql() {
@@ -37,10 +33,6 @@ LocalSql::Outcome LocalSql::run(const std::string &statement) {
     return {};
   }
   return {sql_service->mysql_errno_func(handle), sql_service->mysql_error_func(handle)};
-}
-
-void LocalSql::kill() {
-  if (connection_->thd != nullptr) connection_->thd->awake(KILL_CONNECTION);
 }
 
 std::string quoted(const std::string &name) {

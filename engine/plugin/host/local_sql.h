@@ -24,8 +24,6 @@ class LocalSql {
 
   // Rows that the statement returns are thrown away. There is no default database before a USE.
   Outcome run(const std::string &statement);
-  // The statement that runs ends with an error, and so does each further one. Any thread.
-  void kill();
 
  private:
   struct Connection;

@@ -50,17 +50,6 @@ std::unique_ptr<Masking> Masking::begin(engine::Engine *running, const std::stri
 Masking::Masking(engine::Engine *running, std::string file)
     : running_(running), file_(std::move(file)), background_([this](uint64_t) { turn(); }, kLookEach) {}
 
-Masking::~Masking() {
-  const MutexLock lock(mutex_);
-  is_stopping_ = true;
-  if (sql_ != nullptr) sql_->kill();
-}
-
-bool Masking::is_stopping() {
-  const MutexLock lock(mutex_);
-  return is_stopping_ || abort_loop;
-}
-
 void Masking::turn() {
   if (is_over_ || !mysqld_server_started || abort_loop) return;
   const engine::Preparation scope;
@@ -73,7 +62,7 @@ void Masking::turn() {
     return;
   }
   close_tables(status.message());
-  if (!is_stopping())
+  if (!abort_loop)
     log_error("the tables of this clone stay closed: " + std::string(status.message()) +
               ". Correct this, then restart: all statements of the file will run again");
 }
@@ -95,26 +84,8 @@ Status Masking::mask() {
   return Status::Ok();
 }
 
-// The destructor kills what runs in the session, and nothing behind it.
-class Masking::KillScope {
- public:
-  KillScope(Masking *masking, LocalSql *sql) : masking_(masking) { set(sql); }
-  ~KillScope() { set(nullptr); }
-  KillScope(const KillScope &) = delete;
-  KillScope &operator=(const KillScope &) = delete;
-
- private:
-  void set(LocalSql *sql) {
-    const MutexLock lock(masking_->mutex_);
-    masking_->sql_ = sql;
-  }
-  Masking *const masking_;
-};
-
 Status Masking::run(const std::vector<std::string> &statements) {
   LocalSql sql;
-  const KillScope scope(this, &sql);
-  if (is_stopping()) return Status(Code::kInterrupted, "the server stops");
   for (const char *statement : kSession)
     ATOLL_RETURN_IF_ERROR(run_one(&sql, statement, "preparing the session"));
   for (size_t number = 0; number < statements.size(); number++) {

@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
 #include "engine/engine.h"
 #include "plugin/host/background.h"
 #include "plugin/host/local_sql.h"
@@ -29,13 +28,9 @@ class Masking {
   // started, and open the tables. nullptr: they have run, or there is no file. No request.
   // Throws: std::system_error when the process gets no thread; the tables stay closed then.
   static std::unique_ptr<Masking> begin(engine::Engine *running, const std::string &file);
-  // Ends the statement that runs.
-  ~Masking();
 
  private:
-  class KillScope;
   Masking(engine::Engine *running, std::string file);
-  bool is_stopping();
   void turn();
   Status mask();
   Status run(const std::vector<std::string> &statements);
@@ -43,10 +38,7 @@ class Masking {
 
   engine::Engine *const running_;
   const std::string file_;
-  bool is_over_ = false;  // the task's
-  Mutex mutex_;
-  LocalSql *sql_ ATOLL_GUARDED_BY(mutex_) = nullptr;  // while statements run
-  bool is_stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool is_over_ = false;   // the task's
   Background background_;  // last: uses all of the above
 };
 
