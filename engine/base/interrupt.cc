@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace atoll {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t kMakeWayMs = 10'000;
 
 thread_local const std::atomic<bool> *helper_flag = nullptr;
+thread_local const std::function<bool()> *patience_check = nullptr;
 thread_local bool is_in_the_way = false;
 std::atomic<bool (*)()> statement_check{nullptr};
 std::atomic<bool (*)()> shutdown_check{nullptr};
@@ -24,6 +26,7 @@ int64_t now_ms() {
 }  // namespace
 
 bool is_interrupted() {
+  if (patience_check != nullptr && (*patience_check)()) return true;
   if (helper_flag != nullptr) return helper_flag->load(std::memory_order_relaxed);
   bool (*is_killed)() = statement_check.load(std::memory_order_relaxed);
   return is_killed != nullptr && is_killed();
@@ -50,5 +53,12 @@ MakeWayScope::~MakeWayScope() { is_in_the_way = before_; }
 InterruptScope::InterruptScope(const std::atomic<bool> *flag) : before_(helper_flag) { helper_flag = flag; }
 
 InterruptScope::~InterruptScope() { helper_flag = before_; }
+
+PatienceScope::PatienceScope(std::function<bool()> is_over)
+    : is_over_(std::move(is_over)), before_(patience_check) {
+  patience_check = &is_over_;
+}
+
+PatienceScope::~PatienceScope() { patience_check = before_; }
 
 }  // namespace atoll

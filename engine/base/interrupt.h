@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 
 #include "base/namespace.h"
 
@@ -49,6 +50,20 @@ class InterruptScope {
 
  private:
   const std::atomic<bool> *const before_;
+};
+
+// For the life of this object, waits of this thread end also when `is_over` says so. It is asked as often as
+// is_interrupted().
+class PatienceScope {
+ public:
+  explicit PatienceScope(std::function<bool()> is_over);
+  ~PatienceScope();
+  PatienceScope(const PatienceScope &) = delete;
+  PatienceScope &operator=(const PatienceScope &) = delete;
+
+ private:
+  const std::function<bool()> is_over_;
+  const std::function<bool()> *const before_;
 };
 
 }  // namespace atoll

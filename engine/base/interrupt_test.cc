@@ -32,5 +32,23 @@ TEST(Interrupt, AThreadInTheWayMakesWayForAShutdown) {
   set_statement_check(nullptr, nullptr);
 }
 
+TEST(Interrupt, WaitsEndWhenThePatienceIsOver) {
+  bool is_over = false;
+  std::atomic<bool> stop{false};
+  const InterruptScope helper(&stop);
+  {
+    const PatienceScope scope([&] { return is_over; });
+    EXPECT_FALSE(is_interrupted());
+    is_over = true;
+    EXPECT_TRUE(is_interrupted());
+    is_over = false;
+    stop = true;
+    EXPECT_TRUE(is_interrupted());
+    stop = false;
+    is_over = true;
+  }
+  EXPECT_FALSE(is_interrupted());
+}
+
 }  // namespace
 }  // namespace atoll

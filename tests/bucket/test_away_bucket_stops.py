@@ -194,6 +194,29 @@ def test_optimize_that_waits_for_the_backlog(lab):
     assert count(server.start()) == 1
 
 
+def test_a_move_of_a_grown_table_that_waits_for_the_backlog(lab):
+    """Nobody asked for the move, so nobody waits long for it: it gives up, and is tried again later."""
+    proxy, server = start_tight(lab, atoll_shared_table_max=0)
+    server.run(
+        "ALTER TABLE big.t ADD KEY (body(200))",
+        "INSERT INTO big.t SELECT seq, REPEAT(SHA2(seq, 512), 10) FROM mysql.seq_1_to_20000",
+    )
+    drained(server)
+    proxy.down()
+    server.run("SET GLOBAL atoll_shared_table_max = 1048576")
+    # The file of the rows or of the index is let through, the other waits.
+    wait_until(lambda: server.counter("Atoll_upload_backlog_files") > 0, 60, "the first file")
+    start = time.monotonic()
+    server.run("ALTER TABLE big.t COMMENT = 'for this the table must not be in use'")
+    took = time.monotonic() - start
+    print(f"ALTER TABLE took {took:.2f} s")
+    assert took < LIMIT_S
+    assert server.counter("Atoll_tables_moved") == 0
+    bring_back(proxy)
+    wait_until(lambda: server.counter("Atoll_tables_moved") > 0, 60, "the move to be tried again")
+    assert count(server) == 20_000
+
+
 @pytest.mark.parametrize("how", AWAY)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_reads_that_wait_for_the_bucket(lab, how, threads):

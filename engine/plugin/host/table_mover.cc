@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <set>
 
 #include "base/interrupt.h"
@@ -31,6 +32,9 @@ constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::se
 // The shared family is looked through when it has grown by this part of the limit.
 constexpr uint64_t kGrowthParts = 4;
 
+// For so long a move waits until the table files before its own have reached the bucket.
+constexpr auto kBacklogPatience = std::chrono::seconds(5);
+
 // The session of a move: nothing but this engine's settings decides about it. A wait of a second for the
 // table holds up statements that come after it.
 constexpr const char *kSession[] = {
@@ -46,6 +50,29 @@ bool is_final(unsigned error) {
   return error == ER_ALTER_OPERATION_NOT_SUPPORTED || error == ER_ALTER_OPERATION_NOT_SUPPORTED_REASON;
 }
 
+bool is_backlog_full(const engine::Engine *running) {
+  return atoll_store_is_backlog_full(running->store()) != 0;
+}
+
+// Whether the backlog of uploads has been full at each question for longer than the patience.
+class BacklogPatience {
+ public:
+  explicit BacklogPatience(const engine::Engine *running) : running_(running) {}
+
+  bool is_over() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!is_backlog_full(running_))
+      full_since_.reset();
+    else if (!full_since_)
+      full_since_ = now;
+    return full_since_ && now - *full_since_ > kBacklogPatience;
+  }
+
+ private:
+  const engine::Engine *const running_;
+  std::optional<std::chrono::steady_clock::time_point> full_since_;
+};
+
 }  // namespace
 
 TableMover::TableMover() : background_([this](uint64_t) { look(); }, kLookEach) {}
@@ -56,7 +83,7 @@ void TableMover::look() {
   engine::Engine *running = engine::running();
   const uint64_t bytes_max = settings().shared_table_bytes_max;
   if (running == nullptr || bytes_max == 0 || !mysqld_server_started || abort_loop ||
-      !engine::may_write().ok())
+      !engine::may_write().ok() || is_backlog_full(running))
     return;
   const Clock::time_point begin = Clock::now();
   if (begin < not_before_ || !is_worth_looking(running, bytes_max)) return;
@@ -67,7 +94,7 @@ void TableMover::look() {
   forget_due_retries_but(tables);
   for (const Table &table : tables) {
     if (is_interrupted()) return;
-    move(table, bytes_max);
+    move(running, table, bytes_max);
   }
 }
 
@@ -107,11 +134,13 @@ std::vector<TableMover::Table> TableMover::outgrown(engine::Engine *running, uin
   return {tables.begin(), tables.end()};
 }
 
-void TableMover::move(const Table &table, uint64_t bytes_max) {
+void TableMover::move(const engine::Engine *running, const Table &table, uint64_t bytes_max) {
   const std::string name = quoted(table.database) + "." + quoted(table.name);
   LocalSql::Outcome outcome;
   uint32_t moved = 0;
   {
+    BacklogPatience patience(running);
+    const PatienceScope scope_of_patience([&patience] { return patience.is_over(); });
     LocalSql sql;
     for (const char *statement : kSession)
       if (outcome.error == 0) outcome = sql.run(statement);
@@ -138,8 +167,9 @@ void TableMover::put_off(const Table &table, unsigned error, const std::string &
   // Even then: the table may be altered, or be another one of the same name.
   if (is_final(error)) retry.wait = kRetryMax;
   retry.due = Clock::now() + retry.wait;
-  // That a table is in use is no news before it has lasted.
-  const bool is_news = error == ER_LOCK_WAIT_TIMEOUT ? retry.wait == kRetryMax : is_first;
+  // That a table is in use, or the bucket away, is no news before it has lasted.
+  const bool may_pass = error == ER_LOCK_WAIT_TIMEOUT || error == ER_QUERY_INTERRUPTED;
+  const bool is_news = may_pass ? retry.wait == kRetryMax : is_first;
   if (!is_news) return;
   log_warning("table " + quoted(table.database) + "." + quoted(table.name) +
               " has outgrown the family that small tables share, and could not be moved to one of its own: " +

@@ -5,7 +5,8 @@
 // A thread looks ten times a second whether the shared family has grown, and only then at its tables. A move
 // is an ALTER TABLE ... FORCE (handler/alter/online/online_move.h), which needs the table for itself for a
 // moment at its begin and its end: where a transaction holds it for longer than a second, the move is given
-// up, and tried again later.
+// up, and tried again later. It is given up too while table files wait for the bucket: other statements may
+// wait for the move, and the bucket may be away for hours.
 #pragma once
 
 #include <chrono>
@@ -46,7 +47,7 @@ class TableMover {
   // Sorted.
   std::vector<Table> outgrown(engine::Engine *running, uint64_t bytes_max) const;
   void forget_due_retries_but(const std::vector<Table> &outgrown);
-  void move(const Table &table, uint64_t bytes_max);
+  void move(const engine::Engine *running, const Table &table, uint64_t bytes_max);
   void put_off(const Table &table, unsigned error, const std::string &message);
 
   // Of the thread below.
