@@ -1,6 +1,9 @@
 // Converts what the C ABI returns (bridge/objstore.h) to the Status of the C++ layers.
 #pragma once
 
+#include <cstring>
+#include <string>
+
 #include "base/status.h"
 #include "bridge/objstore.h"
 
@@ -17,6 +20,12 @@ inline Code to_code(const atoll_result &result) {
 inline Status to_status(const atoll_result &result) {
   if (ok(result)) return Status();
   return Status(to_code(result), result.message);
+}
+
+// A text in a field of fixed size, such as those of atoll_store_stats: up to its first NUL.
+template <size_t kSize>
+std::string text_of(const char (&field)[kSize]) {
+  return {field, ::strnlen(field, kSize)};
 }
 
 }  // namespace atoll::bridge

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "base/clock.h"
@@ -25,7 +24,7 @@ constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
 Status CommitGate::lag_message(const char *what_happened) const {
   atoll_store_stats stats{};
   atoll_store_get_stats(store_, &stats);
-  const std::string last_error(stats.last_error, strnlen(stats.last_error, sizeof(stats.last_error)));
+  const std::string last_error = bridge::text_of(stats.last_error);
   return Status(Code::kUnavailable, std::string("the change is kept on local disk, but ") + what_happened +
                                         ": the bucket is " + std::to_string(stats.wal_lag_ms) + " ms and " +
                                         std::to_string(stats.wal_lag_bytes) + " bytes of log behind" +

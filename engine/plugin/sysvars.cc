@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/memory_limit.h"
+#include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
 #include "plugin/s3_keys.h"
@@ -60,20 +61,14 @@ void update_store_limits() {
                              live.lag_bytes_max);
 }
 
-void update_history() {
-  const engine::Engine *running = engine::running();
-  if (running == nullptr) return;
-  atoll_store_set_history(running->store(), live.history_retention_s, live.history_bytes_max);
-}
-
 void update_history_retention(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned int *>(variable) = *static_cast<const unsigned int *>(value);
-  update_history();
+  apply_history();
 }
 
 void update_history_max_bytes(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  update_history();
+  apply_history();
 }
 
 void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -358,6 +353,15 @@ void forget_secrets(engine::StartSettings *settings) {
 }
 
 const engine::Settings &settings() { return live; }
+
+void apply_history() {
+  static Mutex mutex;
+  const MutexLock lock(mutex);  // whoever comes last has seen what both have changed
+  const engine::Engine *running = engine::running();
+  if (running == nullptr) return;
+  const unsigned retention_s = engine::is_holding_back() ? 0 : live.history_retention_s;
+  atoll_store_set_history(running->store(), retention_s, live.history_bytes_max);
+}
 
 std::string snapshot_schedule() {
   mysql_mutex_lock(&LOCK_global_system_variables);

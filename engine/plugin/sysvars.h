@@ -23,6 +23,10 @@ const engine::Settings &settings();
 // The session variables of the connection `user`, a THD; of none: the global values.
 engine::StatementSettings statement_settings(void *user);
 
+// Tells the store how much history to keep: what atoll_history_retention and atoll_history_max_bytes say, and
+// none while the tables are held back (engine::hold_back). Called when one of these changes.
+void apply_history();
+
 std::string snapshot_schedule();  // atoll_snapshot_schedule
 
 }  // namespace atoll::plugin

@@ -153,6 +153,28 @@ def test_a_session_that_was_there_first_is_kept_out(child: Server, tmp_path: Pat
     assert set(seen) == {0}
 
 
+def test_the_history_begins_behind_the_masking_whoever_asks_for_it(child: Server, tmp_path: Path) -> None:
+    path = mask_file(tmp_path, "SELECT SLEEP(3)", "UPDATE shop.people SET mail = CONCAT(id, '@mask')")
+    child.start(atoll_mask_file=path)
+    child.run("SET GLOBAL atoll_history_retention = 86400")
+    before = now(child)
+    assert not is_open(child), "the masking was over before the question"
+    wait_until(lambda: is_open(child), 60, "the clone to open")
+    message = refusal(child, f"SELECT ATOLL_MOUNT('shop', 'past', '{before}')")
+    assert before[:10] in message, message
+    child.run("UPDATE shop.people SET mail = 'late' WHERE id = 1")
+    after = now(child)
+    child.run("DELETE FROM shop.people", f"SELECT ATOLL_MOUNT('shop', 'past', '{after}')")
+    assert child.value("SELECT COUNT(*) FROM past.people") == ROWS
+
+
+def now(server: Server) -> str:
+    time.sleep(0.05)
+    moment = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%d %H:%i:%s.%f')")
+    time.sleep(0.05)
+    return str(moment)
+
+
 def test_a_database_that_is_no_clone_is_not_changed(parent: Server, tmp_path: Path) -> None:
     parent.restart(atoll_mask_file=mask_file(tmp_path, "UPDATE shop.people SET mail = ''"))
     wait_until(lambda: "is no clone" in refusal(parent, SECRETS), 60, "nothing is said")

@@ -5,8 +5,6 @@
 
 #include <mysqld.h>
 
-#include <cstring>
-
 #include "base/log.h"
 #include "bridge/objstore.h"
 #include "bridge/result.h"
@@ -27,16 +25,12 @@ constexpr const char *kSession[] = {
 std::string uuid_of(const engine::Engine &running) {
   atoll_store_stats stats;
   atoll_store_get_stats(running.store(), &stats);
-  return {stats.database_uuid, ::strnlen(stats.database_uuid, sizeof(stats.database_uuid))};
+  return bridge::text_of(stats.database_uuid);
 }
 
 void close_tables(const std::string &why) {
   engine::hold_back(
       Status(Code::kUnavailable, "the tables of this clone are closed until they are masked: " + why));
-}
-
-void keep_history(const engine::Engine &running, unsigned seconds) {
-  atoll_store_set_history(running.store(), seconds, settings().history_bytes_max);
 }
 
 }  // namespace
@@ -59,6 +53,7 @@ void Masking::turn() {
   if (status.ok()) {
     log_info("the statements of " + file_ + " have run: the tables of this clone are open");
     engine::let_in();
+    apply_history();
     return;
   }
   close_tables(status.message());
@@ -75,13 +70,17 @@ Status Masking::mask() {
         Code::kInvalid,
         "atoll_mask_file is set, but this database is no clone (atollctl clone). Nothing was changed; "
         "remove the setting, or correct atoll_url");
-  std::vector<std::string> statements;
-  ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
-  keep_history(*running_, 0);  // a moment before the end of the masking shall not be had again
-  ATOLL_RETURN_IF_ERROR(run(statements));
-  ATOLL_RETURN_IF_ERROR(running_->catalog()->set_masked_database(uuid_of(*running_)));
-  keep_history(*running_, settings().history_retention_s);
-  return Status::Ok();
+  if (!have_run_) {
+    std::vector<std::string> statements;
+    ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
+    apply_history();  // none: a moment before the end of the masking shall not be had again
+    ATOLL_RETURN_IF_ERROR(run(statements));
+    have_run_ = true;
+  }
+  // A history begins with the newest root, so that one has to show masked rows, and its log no others.
+  ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
+  ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
+  return running_->catalog()->set_masked_database(uuid_of(*running_));
 }
 
 Status Masking::run(const std::vector<std::string> &statements) {

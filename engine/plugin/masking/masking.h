@@ -6,9 +6,8 @@
 //
 // Invariants
 //   MASK-1  What was not masked is never shown: a statement that fails, a file that cannot be read, a
-//   database
-//           that is no clone, and the end of the server leave the tables closed. The next start runs all
-//           statements again.
+//           database that is no clone, and the end of the server leave the tables closed. The next start
+//           runs all statements again. The history begins with a root in which all is masked.
 // Tests: sql_file_test.cc, tests/history/test_masking.py.
 #pragma once
 
@@ -38,7 +37,8 @@ class Masking {
 
   engine::Engine *const running_;
   const std::string file_;
-  bool is_over_ = false;   // the task's
+  bool have_run_ = false;  // the statements; the task's, as the next
+  bool is_over_ = false;
   Background background_;  // last: uses all of the above
 };
 

@@ -4,7 +4,6 @@
 #include <mysql/plugin.h>
 #include <mysql/service_thd_alloc.h>
 
-#include <cstring>
 #include <new>
 #include <ctime>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bridge/result.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
 #include "handler/session/session.h"
@@ -64,9 +64,8 @@ void add_store(const engine::Engine &running, Numbers *out) {
                                          {"history_cuts", stats.history_cuts},
                                          {"fenced", stats.fenced},
                                          {"trim_disabled", stats.trim_disabled}});
-  out->texts.emplace_back("database_uuid",
-                          std::string(stats.database_uuid, strnlen(stats.database_uuid, 40)));
-  out->texts.emplace_back("last_error", std::string(stats.last_error, strnlen(stats.last_error, 512)));
+  out->texts.emplace_back("database_uuid", bridge::text_of(stats.database_uuid));
+  out->texts.emplace_back("last_error", bridge::text_of(stats.last_error));
 }
 
 void add_transactions(const engine::Engine &running, Numbers *out) {

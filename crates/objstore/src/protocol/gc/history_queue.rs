@@ -45,6 +45,8 @@ struct State {
     newest: Option<Offer>,
     /// The last root that was to be pinned.
     last: Option<Offer>,
+    /// The first root of a history that began while this process runs; pins before it are of a former history.
+    first: Option<RootId>,
     waiting: Vec<RootId>,
 }
 
@@ -68,7 +70,14 @@ impl HistoryQueue {
             (state.last, state.waiting) = (None, Vec::new());
         } else if state.last.is_none() {
             state.pin_newest();
+            state.first = state.newest.map(|newest| newest.id);
         }
+    }
+
+    /// Whether `root` is of a history that was ended, even if another one began at once.
+    pub(crate) fn is_of_former(&self, root: RootId) -> bool {
+        let state = self.state.lock();
+        !state.limits.is_on() || state.first.is_some_and(|first| root < first)
     }
 
     /// The base of this process: from there to its first root.

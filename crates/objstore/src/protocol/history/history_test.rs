@@ -178,6 +178,24 @@ fn what_only_the_history_keeps_goes_with_it() {
 }
 
 #[test]
+fn a_history_that_begins_anew_has_no_moment_of_the_former() {
+    let mut random = Random::new(12);
+    let mut ledger = Ledger::new(HOUR);
+    (0..6).for_each(|_| ledger.work(&mut random));
+    ledger.f.until_clean();
+    assert!(ledger.f.keys(names::PIN_DIR).len() > 1);
+    ledger.f.db.store.set_history(HistoryLimits::default());
+    ledger.f.db.store.set_history(HOUR);
+    ledger.until("one pin is left, of the newest root", |f| f.keys(names::PIN_DIR).len() == 1);
+    assert!(ledger.clone_at(gtid(1)).is_err());
+    (0..2).for_each(|_| ledger.work(&mut random));
+    ledger.f.until_clean();
+    let commits = ledger.commits;
+    ledger.expect_state(&gtid(commits), commits);
+    crash(ledger.f.db);
+}
+
+#[test]
 fn an_idle_server_gives_up_what_is_older_than_the_retention() {
     let mut random = Random::new(13);
     let mut ledger =

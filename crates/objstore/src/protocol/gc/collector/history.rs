@@ -3,7 +3,8 @@
 //! HISTORY-1: a root that is to be pinned gets its pin before anything is deleted that was proposed behind it. So a deletion finds
 //!     either the pin or a root that was needed by nobody.
 //! HISTORY-2: pins go from the oldest on. The oldest goes when the one behind it is as old as the retention, or, whatever their age,
-//!     while the history alone keeps more bytes than it may.
+//!     while the history alone keeps more bytes than it may. All pins go when the server wants no history, and those of a former
+//!     history when it wanted none in between.
 //! Requests: for each pin two PUTs or LISTs and those of `HeldHistory`, a LIST of pins and a DELETE when it goes. Without a
 //! history, and while nothing is published and nothing expires: none.
 
@@ -29,8 +30,7 @@ impl Collector {
             return Some(Instant::now());
         }
         let (oldest, _) = self.held.history.oldest()?;
-        let limits = queue.limits();
-        if !limits.is_on() {
+        if queue.is_of_former(oldest) {
             return Some(Instant::now());
         }
         let next_ms = match self.held.history.second() {
@@ -38,7 +38,7 @@ impl Collector {
             None if self.held.history.newest() == Some(oldest) => queue.unpinned_ms()?,
             None => return None,
         };
-        let due_ms = next_ms.saturating_add(limits.retention.as_millis() as u64);
+        let due_ms = next_ms.saturating_add(queue.limits().retention.as_millis() as u64);
         Some(Instant::now() + Duration::from_millis(due_ms.saturating_sub(wall_clock_ms())))
     }
 
@@ -100,10 +100,13 @@ impl Collector {
     /// Rule HISTORY-2. Requires: no newer owner was seen.
     pub(super) async fn limit_history(&mut self) -> Result<()> {
         let limits = self.shared.history.limits();
-        if !limits.is_on() {
-            while let Some((oldest, _)) = self.held.history.oldest() {
-                self.drop_from_history(oldest).await?;
+        while let Some((oldest, _)) = self.held.history.oldest() {
+            if !self.shared.history.is_of_former(oldest) {
+                break;
             }
+            self.drop_from_history(oldest).await?;
+        }
+        if !limits.is_on() {
             self.show_history(0);
             return Ok(());
         }
