@@ -1,8 +1,8 @@
 //! What lies in a bucket, summed up by table, index, age and use: what `du`, `cost` and `ui` show.
 
-use objstore::protocol::{FileOwner, ObjectKind, Space, SpaceObject, SpaceUse, TableNames};
+use objstore::protocol::{FileOwner, NamedTable, ObjectKind, Space, SpaceObject, SpaceUse, TableNames};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ends of the classes of age, in hours; what is older is in the last class.
 pub(crate) const AGE_HOURS: [u64; 5] = [1, 24, 7 * 24, 30 * 24, 365 * 24];
@@ -117,6 +117,10 @@ pub(crate) fn summarize(space: &Space, by_index: bool, now_ms: u64) -> Summary {
     }
 }
 
+fn full_name(table: &NamedTable) -> String {
+    format!("{}.{}", table.database, table.name)
+}
+
 /// What tables and indexes are called.
 pub(crate) struct Names<'a> {
     families: &'a BTreeMap<u32, String>,
@@ -132,12 +136,19 @@ impl<'a> Names<'a> {
     /// `families`: RocksDB's names of the column families.
     pub(crate) fn new(names: &TableNames, families: &'a BTreeMap<u32, String>) -> Self {
         let (mut tables, mut indexes) = (BTreeMap::new(), BTreeMap::new());
+        let present: BTreeSet<_> = names.tables.iter().map(full_name).collect();
+        for table in &names.gone {
+            let name = full_name(table);
+            let why = if present.contains(&name) { "before it was rewritten" } else { "dropped" };
+            tables.insert(table.place(), format!("{name} ({why})"));
+        }
         for table in &names.tables {
-            let place = (table.family, table.prefix);
-            tables.insert(place, format!("{}.{}", table.database, table.name));
+            tables.insert(table.place(), full_name(table));
+        }
+        for table in names.gone.iter().chain(&names.tables) {
             for index in &table.indexes {
                 let name = if index.name.is_empty() { "(hidden key)" } else { &index.name };
-                indexes.insert((place.0, place.1, index.ordinal), name.to_owned());
+                indexes.insert((table.family, table.prefix, index.ordinal), name.to_owned());
             }
         }
         Self { families, tables, indexes }
@@ -176,7 +187,7 @@ impl<'a> Names<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use objstore::protocol::{NamedIndex, NamedTable, TableNames};
+    use objstore::protocol::NamedIndex;
 
     /// A table file of `family`, with 100 bytes.
     pub(crate) fn file(owner: Option<FileOwner>, usage: SpaceUse, written_ms: u64) -> SpaceObject {
@@ -204,7 +215,7 @@ pub(crate) mod tests {
             file(owner(1, None, None), SpaceUse::Live, 0),
             file(None, SpaceUse::Unneeded, 0),
         ];
-        Space { families, names: TableNames { tables }, objects, ..Space::default() }
+        Space { families, names: TableNames { tables, gone: Vec::new() }, objects, ..Space::default() }
     }
 
     #[test]

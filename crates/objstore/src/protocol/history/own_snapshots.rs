@@ -41,10 +41,11 @@ impl Store {
         Ok(identity.parent.is_some())
     }
 
-    /// Writes `json` as the hint about names (table_names.rs). Errors: `Fenced`; `Unavailable`; `Interrupted`. Requests: one PUT.
+    /// Writes `json` as the hint about names (table_names.rs). Errors: `Fenced`; `Unavailable`; `Interrupted`; `Invalid`. Requests: a
+    /// GET, a PUT.
     pub fn put_table_names(&self, json: Bytes) -> Result<()> {
         let shared = &self.shared;
         shared.check_fence()?;
-        shared.files.block_on(table_names::write(&shared.bucket, json))?
+        shared.files.block_on(async move { table_names::write(&shared.bucket, &json).await })?
     }
 }

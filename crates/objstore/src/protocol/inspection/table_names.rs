@@ -1,20 +1,35 @@
 //! `hint/tables`: the names that the tables in the bucket have, for people and tools that look at it from outside.
 //!
-//! The catalog itself lies in table files, which only RocksDB reads. So the owner writes the names down beside them, a few seconds
+//! Names of tables that went are kept for what snapshots and the history have of them. The catalog itself lies in table files, which only RocksDB reads. So the owner writes the names down beside them, a few seconds
 //! after they have changed. Advice only: nothing rests on it, it may be late, absent or damaged, and a start without it loses
 //! nothing. JSON, so that others can read it, too (docs/internals/formats-bucket.md).
 
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
 use crate::requests::bucket::Bucket;
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// What the hint says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNames {
     /// Tables and partitions; `t#P#p0` is partition `p0` of `t`.
     pub tables: Vec<NamedTable>,
+    /// Those that are there no more, because they were dropped or rewritten; the latest first, at most [`GONE_MAX`].
+    #[serde(default)]
+    pub gone: Vec<NamedTable>,
+}
+
+/// So many names are kept for what lies in snapshots and in the history: some 100 KB.
+const GONE_MAX: usize = 1000;
+
+impl TableNames {
+    /// Takes from the `former` names those of tables that are not among the present ones.
+    fn keep_gone(&mut self, former: TableNames) {
+        let present: HashSet<(u32, u32)> = self.tables.iter().map(NamedTable::place).collect();
+        let gone = former.tables.into_iter().chain(former.gone);
+        self.gone = gone.filter(|table| !present.contains(&table.place())).take(GONE_MAX).collect();
+    }
 }
 
 /// One table or partition.
@@ -27,6 +42,13 @@ pub struct NamedTable {
     pub family: u32,
     pub prefix: u32,
     pub indexes: Vec<NamedIndex>,
+}
+
+impl NamedTable {
+    /// Column family and prefix: no two tables ever have the same.
+    pub fn place(&self) -> (u32, u32) {
+        (self.family, self.prefix)
+    }
 }
 
 /// One index of a table.
@@ -49,9 +71,57 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<TableNames> {
     }
 }
 
-/// Writes `json`, the hint as the owner made it.
+/// Writes `json`, the names of now as the owner has them, with the former names that the hint had.
 ///
-/// Requests: one PUT.
-pub(crate) async fn write(bucket: &Bucket, json: Bytes) -> Result<()> {
-    bucket.put(names::TABLES, json).await
+/// Errors: `Invalid`: not the JSON of a hint. Requests: a GET, a PUT.
+pub(crate) async fn write(bucket: &Bucket, json: &[u8]) -> Result<()> {
+    let mut names: TableNames = serde_json::from_slice(json)
+        .map_err(|error| StoreError::Invalid(format!("the names of the tables: {error}")))?;
+    names.keep_gone(read(bucket).await?);
+    let bytes = serde_json::to_vec(&names).map_err(|error| StoreError::Bug(error.to_string()))?;
+    bucket.put(names::TABLES, bytes.into()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::testing::test_db::block;
+
+    fn named(name: &str, family: u32) -> NamedTable {
+        NamedTable { name: name.to_owned(), family, ..NamedTable::default() }
+    }
+
+    fn written(bucket: &Bucket, tables: Vec<NamedTable>) -> TableNames {
+        let names = TableNames { tables, gone: Vec::new() };
+        block(write(bucket, &serde_json::to_vec(&names).unwrap())).unwrap();
+        block(read(bucket)).unwrap()
+    }
+
+    #[test]
+    fn the_names_of_tables_that_went_are_kept_the_latest_first() {
+        let bucket = Bucket::in_memory();
+        written(&bucket, vec![named("a", 1), named("b", 2)]);
+        let names = written(&bucket, vec![named("renamed", 2)]);
+        assert_eq!((names.tables, names.gone), (vec![named("renamed", 2)], vec![named("a", 1)]));
+        let names = written(&bucket, vec![named("c", 3)]);
+        assert_eq!(names.gone, [named("renamed", 2), named("a", 1)]);
+        assert!(block(write(&bucket, b"{")).is_err());
+        assert_eq!(block(read(&bucket)).unwrap(), names, "the hint stays");
+    }
+
+    #[test]
+    fn a_damaged_hint_is_as_good_as_none_and_an_older_one_has_none_that_went() {
+        let bucket = Bucket::in_memory();
+        block(bucket.put(names::TABLES, "{".into())).unwrap();
+        assert_eq!(written(&bucket, vec![named("a", 1)]).gone, []);
+        block(bucket.put(names::TABLES, r#"{"tables": []}"#.into())).unwrap();
+        assert_eq!(block(read(&bucket)).unwrap(), TableNames::default());
+    }
+
+    #[test]
+    fn no_more_names_are_kept_than_there_may_be() {
+        let bucket = Bucket::in_memory();
+        written(&bucket, (0..GONE_MAX as u32 + 10).map(|family| named("t", family)).collect());
+        assert_eq!(written(&bucket, Vec::new()).gone.len(), GONE_MAX);
+    }
 }
