@@ -172,7 +172,7 @@ fn the_log_is_not_shipped_for_a_publish_between_two_flushes() {
             db.flush(1, true);
             db.delete_obsolete_wals();
             wait_for_root_behind(&db, before.0);
-            assert_eq!(objects(), before.1);
+            assert!(objects() <= before.1, "the log was shipped");
         }
         crash(db);
     }

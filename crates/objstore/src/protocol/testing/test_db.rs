@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const WAIT: Duration = Duration::from_secs(20);
+pub(crate) const WAIT: Duration = Duration::from_secs(60);
 pub(crate) const RECORD_BYTES: usize = 32;
 pub(crate) const FAMILIES: u64 = 2;
 
