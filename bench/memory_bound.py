@@ -26,6 +26,7 @@ BLOB_MIB = 256
 INSERT_BLOB = f"INSERT INTO d.blobs VALUES (1, 1, REPEAT('x', {BLOB_MIB * MIB}))"
 SERVER_OPTIONS = {
     "atoll_block_cache_size": 64 * MIB,
+    "atoll_bound_heap": "ON",
     "innodb-buffer-pool-size": 16 * MIB,
     "performance-schema": "OFF",
     "max_allowed_packet": 1 << 30,

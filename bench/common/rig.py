@@ -330,6 +330,8 @@ def start_setup(
         keep_plugin()
     minio = Minio(home / "minio").start() if setup.remote else None
     options = _server_options(setup, memory_bytes, durability, binlog, minio)
+    if group_bytes and setup.engine == "ATOLL":
+        options["atoll-bound-heap"] = "ON"
     options.update(extra)
     dashed = {option.replace("_", "-"): value for option, value in options.items()}
     server = Server(home / "server", dashed, setup.plugins)

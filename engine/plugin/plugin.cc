@@ -52,7 +52,7 @@ void fill_callbacks(handlerton *hton) {
 
 void start_engine(handlerton *hton) {
   set_log_sink(&write_to_server_log);
-  bound_heap();
+  if (wants_bounded_heap()) bound_heap();
   fill_callbacks(hton);
   warn_about_late_loading();
   (void)start_instance(hton);  // logged and kept for engine::ready(): the server starts in any case

@@ -35,7 +35,7 @@ TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compre
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
-char take_over_value;
+char take_over_value, bound_heap_value;
 char *snapshot_schedule_value, *mask_file_value;
 
 // Set once by take_settings(): what `auto` stands for.
@@ -216,6 +216,10 @@ MYSQL_SYSVAR_BOOL(read_only, live.is_read_only, PLUGIN_VAR_OPCMDARG,
 
 // ---- Memory, disk, processors ----
 
+MYSQL_SYSVAR_BOOL(bound_heap, bound_heap_value, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+                  "Make the C library give freed memory back to the system sooner, for the whole server. For "
+                  "containers and small machines",
+                  nullptr, nullptr, 0);
 MYSQL_SYSVAR_ULONGLONG(
     cache_size, live.cache_bytes, PLUGIN_VAR_RQCMDARG,
     "Bytes of local disk that may hold copies of what the bucket holds (not used with file://)", nullptr,
@@ -286,6 +290,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(cache_size),
                                  MYSQL_SYSVAR(upload_backlog_max),
                                  MYSQL_SYSVAR(block_cache_size),
+                                 MYSQL_SYSVAR(bound_heap),
                                  MYSQL_SYSVAR(transaction_memory),
                                  MYSQL_SYSVAR(compression),
                                  MYSQL_SYSVAR(compression_level),
@@ -362,6 +367,8 @@ void apply_history() {
   const unsigned retention_s = engine::is_holding_back() ? 0 : live.history_retention_s;
   atoll_store_set_history(running->store(), retention_s, live.history_bytes_max);
 }
+
+bool wants_bounded_heap() { return bound_heap_value != 0; }
 
 std::string snapshot_schedule() {
   mysql_mutex_lock(&LOCK_global_system_variables);

@@ -27,6 +27,8 @@ engine::StatementSettings statement_settings(void *user);
 // none while the tables are held back (engine::hold_back). Called when one of these changes.
 void apply_history();
 
+bool wants_bounded_heap();  // atoll_bound_heap
+
 std::string snapshot_schedule();  // atoll_snapshot_schedule
 
 }  // namespace atoll::plugin

@@ -48,7 +48,12 @@ def _insert(server, client: int, failures: list) -> None:
 
 @pytest.mark.parametrize("cache", ["64M", "320M"])
 def test_a_load_stays_within_the_memory_of_a_small_container(lab, group, cache):
-    server = lab.server(atoll_block_cache_size=cache, atoll_shared_table_max="32M", performance_schema=0)
+    server = lab.server(
+        atoll_block_cache_size=cache,
+        atoll_shared_table_max="32M",
+        performance_schema=0,
+        atoll_bound_heap="ON",
+    )
     server.run_by = group.run_by()
     server.start()
     assert int(server.value("SELECT @@atoll_transaction_memory")) == 64 * MIB, (

@@ -5,7 +5,8 @@
 
 namespace atoll::plugin {
 
-// Makes the C library give memory that was freed back to the system. Call once, at start.
+// Makes the C library give memory that was freed back to the system. It is the whole server's, so only where
+// the administrator asks (atoll_bound_heap). Call once, at start.
 //
 // It gives threads heaps of their own, of 64 MiB each. By default the limits from which a buffer is mapped by
 // itself, and from which the free end of a heap is given back, grow with the largest buffer that was ever
