@@ -58,7 +58,9 @@ class DdlBenchmark:
             )
             self._cursor.execute(f"INSERT INTO small{number} VALUES (1, 1)")
         print(f"{tables} tables", flush=True)
-        self.milliseconds = {engine: {name: [] for name in STATEMENTS} for engine in ENGINES}
+        self.milliseconds: dict[str, dict[str, list[float]]] = {
+            engine: {name: [] for name in STATEMENTS} for engine in ENGINES
+        }
 
     def round(self) -> None:
         for engine in ENGINES:

@@ -213,7 +213,7 @@ def add_tables(report: Report, results: dict[str, Any], setups: list[str]) -> No
         add_figures(report, f"Latency by type, {label}, ms", results, setups, lines)
     title = report.title
     draw_figures(report, f"{report.name}.png", title, results, setups, CHART)
-    series = {
+    series: dict[str, list[tuple[float, float]]] = {
         name: list(enumerate(runs[-1]["run"]["series"])) for name, runs in results["runs"].items() if runs
     }
     target = report.add_chart(f"{report.name}-time.png", f"{title}: requests in each second")

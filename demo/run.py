@@ -9,6 +9,7 @@ with it. Prints what it does and writes build/demo/result.json.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import threading
@@ -94,7 +95,7 @@ class Demo:
             ("load the data into InnoDB", self._load),
         ]
         plan += [
-            (f"ALTER TABLE {table} ENGINE=ATOLL", lambda table=table: self._move(table)) for table in TABLES
+            (f"ALTER TABLE {table} ENGINE=ATOLL", functools.partial(self._move, table)) for table in TABLES
         ]
         plan += [
             ("counts and checksums after the move", self._compare),
@@ -116,7 +117,7 @@ class Demo:
             ("counts and checksums after the recovery", self._compare_stored),
         ]
         plan += [
-            (f"ALTER TABLE {table} ENGINE=InnoDB", lambda table=table: self._move_back(table))
+            (f"ALTER TABLE {table} ENGINE=InnoDB", functools.partial(self._move_back, table))
             for table in TABLES
         ]
         plan += [

@@ -37,6 +37,8 @@ check_clang_format() {
 
 # shellcheck disable=SC2046
 check_ruff() { "$ruff" check --quiet $(python_folders) && "$ruff" format --check --quiet $(python_folders); }
+# The packages that the programs share, and the programs, which are modules of their own.
+check_types() { "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini -p harness -p common && "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini {bench,demo,tools}/*.py; }
 check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning tools/*.sh tools/setup/*.sh .ci/run; }
 
 clippy() { cargo clippy --release --locked --workspace --all-targets --quiet -- -D warnings; }
@@ -78,6 +80,7 @@ step "tests of the tools" "$PYTHON_DIR/bin/python" -m pytest -q tools/tidy_test.
 step "clang-format" check_clang_format
 step "cargo fmt" cargo fmt --all --check
 step "ruff" check_ruff
+step "mypy" check_types
 step "shellcheck" check_shell
 if [ "$mode" != --quick ]; then
   step "clippy" clippy

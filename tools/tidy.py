@@ -427,8 +427,9 @@ def sources_of(root: Path) -> list[Source]:
         "bench/**/*.py",
         "demo/**/*.py",
         "tests/**/*.py",
+        "tools/**/*.py",
+        "tools/**/*.sh",
     )
-    patterns += ("tools/**/*.py", "tools/**/*.sh")
     paths = {path for pattern in patterns for path in root.glob(pattern) if "target" not in path.parts}
     return [
         Source(

@@ -7,10 +7,13 @@ import secrets
 import subprocess
 import time
 from pathlib import Path
+from typing import TypeVar
 
 from harness import paths
 from harness.process import Child, free_port, wait_until
 from harness.s3 import Credentials, S3Client, S3Error
+
+Started = TypeVar("Started", bound="ObjectStore")
 
 
 class ObjectStore:
@@ -29,7 +32,7 @@ class ObjectStore:
         home.mkdir(parents=True, exist_ok=True)
         (home / "objects").mkdir(exist_ok=True)
 
-    def start(self) -> ObjectStore:
+    def start(self: Started) -> Started:
         """Starts the server and makes the bucket. Errors: TimeoutError with the log's end."""
         self._child = Child(
             self._arguments(), self.home / "server.log", env=self._environment(), cwd=self.home

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import io
 import socket
 import socketserver
 import struct
@@ -18,6 +19,7 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 from harness.s3 import S3Client
 
@@ -111,7 +113,7 @@ class _Stream:
 
     def __init__(self, connection: socket.socket):
         self.connection = connection
-        self._file = connection.makefile("rb", buffering=CHUNK_BYTES)
+        self._file = cast(io.BufferedReader, connection.makefile("rb", buffering=CHUNK_BYTES))
 
     def line(self) -> bytes:
         line = self._file.readline(65536)

@@ -29,7 +29,7 @@ def library(folder: Path) -> Path:
     """Compiles the library into the folder. Errors: subprocess.CalledProcessError."""
     built = folder / "shortage.so"
     source = paths.ROOT / "tests" / "crash" / "shortage.cc"
-    command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", built, source, "-ldl"]
+    command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", str(built), str(source), "-ldl"]
     subprocess.run(command, check=True)
     return built
 

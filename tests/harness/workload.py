@@ -12,6 +12,7 @@ import hashlib
 import random
 import threading
 import time
+from typing import Any
 
 import pymysql
 
@@ -83,7 +84,7 @@ class NotedClient(threading.Thread):
     A subclass says in `_step` what one is. `failure` is any error that the kill does not explain.
     """
 
-    def __init__(self, server: Server, ledger: ClientLedger, seed: str, database: str, **options: object):
+    def __init__(self, server: Server, ledger: ClientLedger, seed: str, database: str, **options: Any):
         super().__init__(daemon=True)
         self.ledger = ledger
         self.failure: BaseException | None = None
@@ -170,7 +171,8 @@ class Client(NotedClient):
 
     def _note_changes(self, number: int):
         """Returns statements for a few notes and the new content of those notes (None: deleted)."""
-        statements, result = [], {}
+        statements: list[tuple[str, tuple]] = []
+        result: dict[int, tuple[str, int] | None] = {}
         for key in self._random.sample(range(60), self._random.randrange(1, 6)):
             client = self.ledger.client
             if key not in self._state["notes"]:

@@ -110,7 +110,9 @@ def traced(server: Server, *options: str) -> Iterator:
     connection = server.connect(DATABASES[0], timeout_s=STATEMENT_TIMEOUT_S)
     cursor = connection.cursor()
     cursor.execute("SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()")
-    tracer = Tracer(server, int(cursor.fetchone()[0]), *options)
+    row = cursor.fetchone()
+    assert row is not None
+    tracer = Tracer(server, int(row[0]), *options)
     try:
         yield cursor
     finally:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from harness.random_sql import schema as schema
 from harness.random_sql.column_types import COLLATIONS, INTEGERS, integer
-from harness.random_sql.schema import Column, Index, Names, Table
+from harness.random_sql.schema import Column, Index, Names, Partitioning, Table
 
 Change = tuple[str, Callable[[], None]]
 HOW = ("ALGORITHM=INSTANT", "ALGORITHM=NOCOPY", "ALGORITHM=INPLACE", "ALGORITHM=COPY", "LOCK=NONE", "LOCK=SHARED",
@@ -114,7 +114,7 @@ class Definitions:
 
     def _modified(self, table: Table, column: Column) -> Column:
         indexed = any(column.name in index.columns for index in table.indexes)
-        if self.rng.random() < 0.3 and not (table.primary() and column.name in table.primary().columns):
+        if self.rng.random() < 0.3 and not ((primary := table.primary()) and column.name in primary.columns):
             return replace(column, null=not column.null, default="")
         if column.type.family == "int" and self.rng.random() < 0.7:
             return replace(column, type=integer(self.rng, self.rng.choice(list(INTEGERS))), default="")
@@ -336,11 +336,10 @@ class Definitions:
         if self.rng.random() < 0.15:
             return head + "REMOVE PARTITIONING", lambda: setattr(table, "partitioning", None)
         if partitioning.kind in ("HASH", "KEY"):
-            return self._hash_partitions(table, head)
-        return self._named_partitions(table, head)
+            return self._hash_partitions(partitioning, head)
+        return self._named_partitions(table, partitioning, head)
 
-    def _hash_partitions(self, table: Table, head: str) -> Change:
-        partitioning = table.partitioning
+    def _hash_partitions(self, partitioning: Partitioning, head: str) -> Change:
         if partitioning.count < 2 or self.rng.random() < 0.4:
             return head + "ADD PARTITION PARTITIONS 1", lambda: setattr(
                 partitioning, "count", partitioning.count + 1
@@ -352,8 +351,7 @@ class Definitions:
         verb = self.rng.choice(("REBUILD", "OPTIMIZE", "ANALYZE", "CHECK", "TRUNCATE"))
         return head + f"{verb} PARTITION p0", _nothing
 
-    def _named_partitions(self, table: Table, head: str) -> Change:
-        partitioning = table.partitioning
+    def _named_partitions(self, table: Table, partitioning: Partitioning, head: str) -> Change:
         position = self.rng.randrange(len(partitioning.names))
         name = partitioning.names[position]
         choice = self.rng.random()

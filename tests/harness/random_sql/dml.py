@@ -232,7 +232,7 @@ def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
     if rng.random() < 0.4:
         target = rng.choice(("a", "a, b"))
         return Step(f"DELETE {target} FROM {left.name} a JOIN {right.name} b ON {join} WHERE {where}")
-    sets = []
+    sets: list[str] = []
     for alias, table in (("a", left), ("b", right)):
         joined = [c for c in table.columns if f"{alias}.{c.name}" in join]
         if table.set_by_triggers & {name for c in joined for name in (c.name, *c.uses)}:
@@ -427,7 +427,7 @@ def handler_reads(rng: random.Random, table: Table) -> list[Step]:
         if table.partitioning and start.startswith("<"):  # the server dies of reading on
             limit = 1
         steps.append(Step(f"HANDLER h READ {name} {start} LIMIT {limit}", ordered=True))
-        ways = ("NEXT", "PREV")
+        ways: tuple[str, ...] = ("NEXT", "PREV")
         if table.partitioning:  # the server does not turn round while it merges partitions
             ways = ("NEXT",) if start == "FIRST" or start.startswith(">") else ()
         for _ in range(rng.randrange(0, 4) if ways else 0):

@@ -312,8 +312,8 @@ class Round:
 
     def _truncates_in_pieces(self, sql: str) -> bool:
         """Several (sub)partitions are truncated by the server, one after the other, whatever the engine."""
-        tables = [t for t in self.definitions.tables if t.partitioning and f" {t.name} " in f"{sql} "]
-        return any("TRUNCATE TABLE" in sql or ("TRUNCATE" in sql and t.partitioning.sub) for t in tables)
+        named = [t.partitioning for t in self.definitions.tables if f" {t.name} " in f"{sql} "]
+        return any(p and ("TRUNCATE TABLE" in sql or ("TRUNCATE" in sql and p.sub)) for p in named)
 
     def _duel(self) -> None:
         """Two sessions in turns. READ COMMITTED: both write single rows; REPEATABLE READ: one of them only reads."""

@@ -139,7 +139,8 @@ class Table:
 
     def has_one_way_to_a_row(self) -> bool:
         """No other index begins within the primary key: a plan could take it, and lock a row that does not match."""
-        key = set(self.primary().columns) if self.total_order() else set()
+        primary = self.primary()
+        key = set(primary.columns) if primary and primary.whole else set()
         return bool(key) and not any(i.name != "PRIMARY" and i.columns[0] in key for i in self.indexes)
 
     def create(self) -> str:
