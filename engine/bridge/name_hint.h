@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Writes `json`, `bytes` of it, as hint/tables (docs/internals/formats-bucket.md). Advice only.
- * Requests: a PUT. Errors: kFenced, kUnavailable, kInterrupted. */
+ * Requests: a GET, a PUT. Errors: kFenced, kUnavailable, kInterrupted; kInvalid: not the JSON of a hint. */
 atoll_result atoll_store_put_table_names(const atoll_store *store, const char *json, uint64_t bytes);
 
 #ifdef __cplusplus

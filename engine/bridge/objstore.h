@@ -130,7 +130,7 @@ void atoll_store_list_files(const atoll_store *store, void *context,
 /* A snapshot, or what a clone holds. The texts are valid during the callback. */
 typedef struct {
   const char *name; /* of the snapshot; of what a clone holds: where the clone is */
-  const char *kind; /* "snapshot", "clone", "unfinished", "unknown" */
+  const char *kind; /* "snapshot", "history", "mount", "clone", "unfinished", "unknown" */
   const char *pin;  /* the object that holds it */
   const char *creator;
   const char *gtid_position;

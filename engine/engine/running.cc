@@ -42,8 +42,6 @@ void hold_back(const Status &why) {
 
 void let_in() { holds_back.store(false, std::memory_order_release); }
 
-bool is_holding_back() { return holds_back.load(std::memory_order_acquire); }
-
 Engine *running() { return running_engine.load(std::memory_order_acquire); }
 
 Status why_not_running() {

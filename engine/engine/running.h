@@ -17,7 +17,6 @@ Status ready();
 // ready() and may_write() fail with `why` for all threads without a Preparation, until let_in(): what has to
 // be done before anybody else sees a row is being done.
 void hold_back(const Status &why);
-bool is_holding_back();
 void let_in();
 
 // The thread that has one is not held back.

@@ -333,10 +333,12 @@ void stop_instance() {
   state.opener.reset();
   engine::set_not_running(stopped);
   engine::let_in();
+  suspend_history(false);
 }
 
 void stop_own_statements() {
   state.mover.reset();
+  if (state.masking && state.owned) state.owned->stop_waiting();  // its last flush cannot be interrupted
   state.masking.reset();
 }
 

@@ -4,6 +4,7 @@
 #include <mysql/plugin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -35,6 +36,7 @@ TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compre
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
+std::atomic<bool> is_history_suspended{false};
 char take_over_value, bound_heap_value;
 char *snapshot_schedule_value, *mask_file_value;
 
@@ -364,8 +366,13 @@ void apply_history() {
   const MutexLock lock(mutex);  // whoever comes last has seen what both have changed
   const engine::Engine *running = engine::running();
   if (running == nullptr) return;
-  const unsigned retention_s = engine::is_holding_back() ? 0 : live.history_retention_s;
+  const unsigned retention_s = is_history_suspended ? 0 : live.history_retention_s;
   atoll_store_set_history(running->store(), retention_s, live.history_bytes_max);
+}
+
+void suspend_history(bool suspended) {
+  is_history_suspended = suspended;
+  apply_history();
 }
 
 bool wants_bounded_heap() { return bound_heap_value != 0; }

@@ -24,8 +24,10 @@ const engine::Settings &settings();
 engine::StatementSettings statement_settings(void *user);
 
 // Tells the store how much history to keep: what atoll_history_retention and atoll_history_max_bytes say, and
-// none while the tables are held back (engine::hold_back). Called when one of these changes.
+// none while it is suspended. Called when one of these changes.
 void apply_history();
+// Until it is called with false, the server keeps no history and what there was goes.
+void suspend_history(bool suspended);
 
 bool wants_bounded_heap();  // atoll_bound_heap
 

@@ -194,7 +194,8 @@ def test_optimize_that_waits_for_the_backlog(lab):
     assert count(server.start()) == 1
 
 
-def test_a_move_of_a_grown_table_that_waits_for_the_backlog(lab):
+@pytest.mark.parametrize("backlog_bytes", [1 << 20, 1 << 30])  # the move waits for room; for its own files
+def test_a_move_of_a_grown_table_that_waits_for_the_bucket(lab, backlog_bytes):
     """Nobody asked for the move, so nobody waits long for it: it gives up, and is tried again later."""
     proxy, server = start_tight(lab, atoll_shared_table_max=0)
     server.run(
@@ -203,9 +204,13 @@ def test_a_move_of_a_grown_table_that_waits_for_the_backlog(lab):
     )
     drained(server)
     proxy.down()
-    server.run("SET GLOBAL atoll_shared_table_max = 1048576")
-    # The file of the rows or of the index is let through, the other waits.
+    server.run(
+        f"SET GLOBAL atoll_upload_backlog_max = {backlog_bytes}",
+        "SET GLOBAL atoll_shared_table_max = 1048576",
+    )
+    # The file of the rows or of the index is let through, the other waits if the backlog is small.
     wait_until(lambda: server.counter("Atoll_upload_backlog_files") > 0, 60, "the first file")
+    time.sleep(1)
     start = time.monotonic()
     server.run("ALTER TABLE big.t COMMENT = 'for this the table must not be in use'")
     took = time.monotonic() - start

@@ -5,8 +5,8 @@
 // A thread looks ten times a second whether the shared family has grown, and only then at its tables. A move
 // is an ALTER TABLE ... FORCE (handler/alter/online/online_move.h), which needs the table for itself for a
 // moment at its begin and its end: where a transaction holds it for longer than a second, the move is given
-// up, and tried again later. It is given up too while table files wait for the bucket: other statements may
-// wait for the move, and the bucket may be away for hours.
+// up, and tried again later. It is given up too when the bucket is away: other statements may wait for the
+// move, and the bucket may be away for hours.
 #pragma once
 
 #include <chrono>
@@ -42,6 +42,17 @@ class TableMover {
     std::chrono::seconds wait{0};
   };
 
+  // Whether the bucket takes what waits for it.
+  class Bucket {
+   public:
+    // Table files wait, and nothing was uploaded for some seconds. Ask often.
+    bool is_away(const engine::Engine *running);
+
+   private:
+    uint64_t bytes_uploaded_ = 0;  // at the last question
+    Clock::time_point moved_on_ = Clock::now();
+  };
+
   void look();
   bool is_worth_looking(engine::Engine *running, uint64_t bytes_max);
   // Sorted.
@@ -55,6 +66,7 @@ class TableMover {
   uint64_t looked_with_limit_ = 0;  // in bytes
   Clock::time_point not_before_;    // the next look
   std::map<Table, Retry> retries_;
+  Bucket bucket_;
   Background background_;  // last: uses all of the above
 };
 

@@ -6,6 +6,7 @@
 #include <mysqld.h>
 
 #include "base/log.h"
+#include "bridge/callback.h"
 #include "bridge/objstore.h"
 #include "bridge/result.h"
 #include "engine/running.h"
@@ -15,7 +16,7 @@
 namespace atoll::plugin {
 namespace {
 
-constexpr std::chrono::milliseconds kLookEach{100};
+constexpr std::chrono::milliseconds kLookEach{100}, kRetryEach{1000};
 
 constexpr const char *kSession[] = {
     "SET NAMES utf8mb4",
@@ -33,6 +34,21 @@ void close_tables(const std::string &why) {
       Status(Code::kUnavailable, "the tables of this clone are closed until they are masked: " + why));
 }
 
+// The collector drops the pins of the history soon after it was suspended. Errors: kUnavailable until then.
+Status expect_no_history(const engine::Engine &running) {
+  bool has_history = false;
+  const auto look_at = [&has_history](const atoll_snapshot *snapshot) {
+    has_history |= std::string_view(snapshot->kind) == "history";
+  };
+  bridge::Callback each(look_at);
+  const Status listed = bridge::to_status(
+      atoll_store_list_snapshots(running.store(), &each, each.function<const atoll_snapshot *>()));
+  each.rethrow();
+  ATOLL_RETURN_IF_ERROR(listed);
+  return has_history ? Status(Code::kUnavailable, "the history from before the masking is still there")
+                     : Status::Ok();
+}
+
 }  // namespace
 
 std::unique_ptr<Masking> Masking::begin(engine::Engine *running, const std::string &file) {
@@ -45,15 +61,18 @@ Masking::Masking(engine::Engine *running, std::string file)
     : running_(running), file_(std::move(file)), background_([this](uint64_t) { turn(); }, kLookEach) {}
 
 void Masking::turn() {
-  if (is_over_ || !mysqld_server_started || abort_loop) return;
+  if (is_over_ || !mysqld_server_started || abort_loop || Clock::now() < not_before_) return;
   const engine::Preparation scope;
   const Status status = mask();
-  if (status.code() == Code::kUnavailable) return;  // the bucket is silent: tried again
+  if (status.code() == Code::kUnavailable) {  // the bucket is silent, or its collector not done
+    not_before_ = Clock::now() + kRetryEach;
+    return;
+  }
   is_over_ = true;
   if (status.ok()) {
     log_info("the statements of " + file_ + " have run: the tables of this clone are open");
     engine::let_in();
-    apply_history();
+    suspend_history(false);
     return;
   }
   close_tables(status.message());
@@ -73,13 +92,14 @@ Status Masking::mask() {
   if (!have_run_) {
     std::vector<std::string> statements;
     ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
-    apply_history();  // none: a moment before the end of the masking shall not be had again
+    suspend_history(true);  // a moment before the end of the masking shall not be had again
     ATOLL_RETURN_IF_ERROR(run(statements));
     have_run_ = true;
   }
   // A history begins with the newest root, so that one has to show masked rows, and its log no others.
   ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
   ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
+  ATOLL_RETURN_IF_ERROR(expect_no_history(*running_));
   return running_->catalog()->set_masked_database(uuid_of(*running_));
 }
 

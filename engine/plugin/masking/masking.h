@@ -11,6 +11,7 @@
 // Tests: sql_file_test.cc, tests/history/test_masking.py.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ class Masking {
   static std::unique_ptr<Masking> begin(engine::Engine *running, const std::string &file);
 
  private:
+  using Clock = std::chrono::steady_clock;
   Masking(engine::Engine *running, std::string file);
   void turn();
   Status mask();
@@ -39,7 +41,8 @@ class Masking {
   const std::string file_;
   bool have_run_ = false;  // the statements; the task's, as the next
   bool is_over_ = false;
-  Background background_;  // last: uses all of the above
+  Clock::time_point not_before_;  // the next try
+  Background background_;         // last: uses all of the above
 };
 
 }  // namespace atoll::plugin

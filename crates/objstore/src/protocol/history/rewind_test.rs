@@ -89,7 +89,6 @@ fn names_that_are_taken_or_missing_change_nothing() {
 /// At every request: the database is as it was or as it is to be, and as it is to be when the rewind says so.
 #[test]
 fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
-    let mut outcomes = [0, 0];
     for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody] {
         for position in 0.. {
             let mut f = Fixture::new();
@@ -109,7 +108,8 @@ fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
             let is_past = is(&db, &past);
             assert!(is_past || is(&db, &present), "{fault:?} {position}");
             assert!(is_past || outcome.is_err(), "{fault:?} {position}: it says it is done");
-            outcomes[usize::from(is_past)] += 1;
+            // A request is tried again; a reply that was damaged may say that a server runs.
+            assert!(is_past || matches!(fault, Fault::CorruptBody), "{fault:?} {position}: {outcome:?}");
             crash(db);
             if position > sent {
                 assert!(position > 15, "a rewind sends more than {sent} requests");
@@ -117,5 +117,4 @@ fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
             }
         }
     }
-    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
 }

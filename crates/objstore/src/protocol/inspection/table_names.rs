@@ -75,7 +75,7 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<TableNames> {
 ///
 /// Errors: `Invalid`: not the JSON of a hint. Requests: a GET, a PUT.
 pub(crate) async fn write(bucket: &Bucket, json: &[u8]) -> Result<()> {
-    let mut names: TableNames = serde_json::from_slice(json)
+    let mut names: TableNames = serde_json::from_str(&String::from_utf8_lossy(json))
         .map_err(|error| StoreError::Invalid(format!("the names of the tables: {error}")))?;
     names.keep_gone(read(bucket).await?);
     let bytes = serde_json::to_vec(&names).map_err(|error| StoreError::Bug(error.to_string()))?;
