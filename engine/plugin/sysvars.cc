@@ -4,7 +4,6 @@
 #include <mysql/plugin.h>
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -36,7 +35,9 @@ TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compre
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
-std::atomic<bool> is_history_suspended{false};
+// A SET and suspend_history() may come at the same time: the later one tells the store what both have set.
+Mutex history_mutex;
+bool is_history_suspended ATOLL_GUARDED_BY(history_mutex) = false;
 char take_over_value, bound_heap_value;
 char *snapshot_schedule_value, *mask_file_value;
 
@@ -61,6 +62,15 @@ void update_store_limits() {
   if (running == nullptr) return;
   atoll_store_set_durability(running->store(), static_cast<uint8_t>(live.durability), live.lag_ms_max,
                              live.lag_bytes_max);
+}
+
+// Tells the store how much history to keep: what the settings say, and none while it is suspended.
+void apply_history() {
+  const MutexLock lock(history_mutex);
+  const engine::Engine *running = engine::running();
+  if (running == nullptr) return;
+  const unsigned retention_s = is_history_suspended ? 0 : live.history_retention_s;
+  atoll_store_set_history(running->store(), retention_s, live.history_bytes_max);
 }
 
 void update_history_retention(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -361,17 +371,11 @@ void forget_secrets(engine::StartSettings *settings) {
 
 const engine::Settings &settings() { return live; }
 
-void apply_history() {
-  static Mutex mutex;
-  const MutexLock lock(mutex);  // whoever comes last has seen what both have changed
-  const engine::Engine *running = engine::running();
-  if (running == nullptr) return;
-  const unsigned retention_s = is_history_suspended ? 0 : live.history_retention_s;
-  atoll_store_set_history(running->store(), retention_s, live.history_bytes_max);
-}
-
 void suspend_history(bool suspended) {
-  is_history_suspended = suspended;
+  {
+    const MutexLock lock(history_mutex);
+    is_history_suspended = suspended;
+  }
   apply_history();
 }
 

@@ -23,9 +23,6 @@ const engine::Settings &settings();
 // The session variables of the connection `user`, a THD; of none: the global values.
 engine::StatementSettings statement_settings(void *user);
 
-// Tells the store how much history to keep: what atoll_history_retention and atoll_history_max_bytes say, and
-// none while it is suspended. Called when one of these changes.
-void apply_history();
 // Until it is called with false, the server keeps no history and what there was goes.
 void suspend_history(bool suspended);
 

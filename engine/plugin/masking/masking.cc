@@ -6,9 +6,9 @@
 #include <mysqld.h>
 
 #include "base/log.h"
-#include "bridge/callback.h"
 #include "bridge/objstore.h"
 #include "bridge/result.h"
+#include "bridge/snapshots.h"
 #include "engine/running.h"
 #include "plugin/masking/sql_file.h"
 #include "plugin/sysvars.h"
@@ -40,11 +40,7 @@ Status expect_no_history(const engine::Engine &running) {
   const auto look_at = [&has_history](const atoll_snapshot *snapshot) {
     has_history |= std::string_view(snapshot->kind) == "history";
   };
-  bridge::Callback each(look_at);
-  const Status listed = bridge::to_status(
-      atoll_store_list_snapshots(running.store(), &each, each.function<const atoll_snapshot *>()));
-  each.rethrow();
-  ATOLL_RETURN_IF_ERROR(listed);
+  ATOLL_RETURN_IF_ERROR(bridge::for_each_snapshot(running.store(), look_at));
   return has_history ? Status(Code::kUnavailable, "the history from before the masking is still there")
                      : Status::Ok();
 }
@@ -82,6 +78,16 @@ void Masking::turn() {
 }
 
 Status Masking::mask() {
+  if (!have_run_) ATOLL_RETURN_IF_ERROR(run_file());
+  have_run_ = true;
+  // A history begins with the newest root, so that one has to show masked rows, and its log no others.
+  ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
+  ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
+  ATOLL_RETURN_IF_ERROR(expect_no_history(*running_));
+  return running_->catalog()->set_masked_database(uuid_of(*running_));
+}
+
+Status Masking::run_file() {
   uint8_t is_clone = 0;
   ATOLL_RETURN_IF_ERROR(bridge::to_status(atoll_store_is_clone(running_->store(), &is_clone)));
   if (is_clone == 0)
@@ -89,18 +95,10 @@ Status Masking::mask() {
         Code::kInvalid,
         "atoll_mask_file is set, but this database is no clone (atollctl clone). Nothing was changed; "
         "remove the setting, or correct atoll_url");
-  if (!have_run_) {
-    std::vector<std::string> statements;
-    ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
-    suspend_history(true);  // a moment before the end of the masking shall not be had again
-    ATOLL_RETURN_IF_ERROR(run(statements));
-    have_run_ = true;
-  }
-  // A history begins with the newest root, so that one has to show masked rows, and its log no others.
-  ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
-  ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
-  ATOLL_RETURN_IF_ERROR(expect_no_history(*running_));
-  return running_->catalog()->set_masked_database(uuid_of(*running_));
+  std::vector<std::string> statements;
+  ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
+  suspend_history(true);  // a moment before the end of the masking shall not be had again
+  return run(statements);
 }
 
 Status Masking::run(const std::vector<std::string> &statements) {

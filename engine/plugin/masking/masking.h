@@ -34,12 +34,13 @@ class Masking {
   Masking(engine::Engine *running, std::string file);
   void turn();
   Status mask();
+  Status run_file();
   Status run(const std::vector<std::string> &statements);
   Status run_one(LocalSql *sql, const std::string &statement, const std::string &name);
 
   engine::Engine *const running_;
   const std::string file_;
-  bool have_run_ = false;  // the statements; the task's, as the next
+  bool have_run_ = false;  // the statements; the task's, as the two that follow
   bool is_over_ = false;
   Clock::time_point not_before_;  // the next try
   Background background_;         // last: uses all of the above

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "bridge/callback.h"
 #include "bridge/result.h"
+#include "bridge/snapshots.h"
 #include "catalog/record.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
@@ -333,10 +334,7 @@ int fill_snapshots(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
   std::vector<SnapshotRow> rows;
   const auto add_row = [&rows](const atoll_snapshot *snapshot) { rows.emplace_back(*snapshot); };
-  bridge::Callback each(add_row);
-  const Status status = bridge::to_status(
-      atoll_store_list_snapshots(engine::running()->store(), &each, each.function<const atoll_snapshot *>()));
-  each.rethrow();
+  const Status status = bridge::for_each_snapshot(engine::running()->store(), add_row);
   if (!status.ok()) {
     my_printf_error(ER_GET_ERRMSG, "ATOLL: reading the snapshots: %s", MYF(0), status.message());
     return 1;

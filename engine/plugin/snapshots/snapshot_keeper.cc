@@ -7,8 +7,7 @@
 
 #include "base/interrupt.h"
 #include "base/log.h"
-#include "bridge/callback.h"
-#include "bridge/result.h"
+#include "bridge/snapshots.h"
 #include "engine/running.h"
 #include "plugin/snapshots/snapshot_functions.h"
 #include "plugin/snapshots/snapshot_schedule.h"
@@ -23,11 +22,7 @@ Status names_of_snapshots(std::vector<std::string> *names) {
   const auto add_name = [names](const atoll_snapshot *snapshot) {
     if (std::string_view(snapshot->kind) == "snapshot") names->emplace_back(snapshot->name);
   };
-  bridge::Callback each(add_name);
-  const Status status = bridge::to_status(
-      atoll_store_list_snapshots(engine::running()->store(), &each, each.function<const atoll_snapshot *>()));
-  each.rethrow();
-  return status;
+  return bridge::for_each_snapshot(engine::running()->store(), add_name);
 }
 
 }  // namespace

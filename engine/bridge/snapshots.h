@@ -1,0 +1,23 @@
+// The snapshots of a store, for C++ callers.
+#pragma once
+
+#include <utility>
+
+#include "bridge/callback.h"
+#include "bridge/objstore.h"
+#include "bridge/result.h"
+
+namespace atoll::bridge {
+
+// Calls `each(const atoll_snapshot *)` for what atoll_store_list_snapshots() lists; its errors and requests.
+// Throws what `each` throws.
+template <typename Each>
+Status for_each_snapshot(const atoll_store *store, Each each) {
+  Callback callback(std::move(each));
+  const Status listed = to_status(
+      atoll_store_list_snapshots(store, &callback, callback.template function<const atoll_snapshot *>()));
+  callback.rethrow();
+  return listed;
+}
+
+}  // namespace atoll::bridge
