@@ -1,6 +1,7 @@
 // See work.h.
 #include "base/work.h"
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
@@ -77,7 +78,11 @@ std::string_view work_name(WorkKind kind) {
 static Work *take_work() {
   Registry &r = registry();
   const MutexLock guard(r.mutex);
-  if (r.free.empty()) return &r.all.emplace_back();
+  if (r.free.empty()) {
+    // Room for giving all of them back, which must not need memory.
+    if (r.free.capacity() <= r.all.size()) r.free.reserve(std::max<size_t>(2 * r.all.size(), 8));
+    return &r.all.emplace_back();
+  }
   Work *work = r.free.back();
   r.free.pop_back();
   return work;

@@ -11,6 +11,8 @@ Code code_of_io_error(const rocksdb::Status &status) {
       return Code::kFenced;
     case rocksdb::Status::kNoSpace:
       return Code::kNoSpace;
+    case rocksdb::Status::kMemoryLimit:
+      return Code::kNoMemory;
     default:
       return Code::kUnavailable;
   }

@@ -6,11 +6,13 @@
 // granted. So are those of the plugin's static initializers: the dynamic loader knows no failure of these.
 //
 //   ATOLL_SHORTAGE_CONTROL   a file of one Control, which the test maps, too
+//   ATOLL_SHORTAGE_STACKS    when set, standard error gets the stack of each request that fails
 //   ATOLL_SHORTAGE_OWNERS    a file of Functions, ascending: whose the code of the plugin is
 //
 // Threads: any.
 #include <dlfcn.h>
 #include <elf.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
@@ -24,6 +26,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 
 namespace {
@@ -126,6 +129,17 @@ bool is_initializing() {
 }
 
 // Whether this request fails.
+void print_stack() {
+  void *frames[64];
+  backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+}
+
+// Code let an exception out that no exception may leave; the server's own trace does not tell which.
+[[noreturn]] void terminate() {
+  print_stack();
+  std::abort();
+}
+
 bool fails(Kind kind) {
   if (control == nullptr || control->kind.load(std::memory_order_relaxed) != kind || is_looking) return false;
   const int error = errno;
@@ -138,6 +152,11 @@ bool fails(Kind kind) {
   while (left != 0 && !control->left.compare_exchange_weak(left, left - 1)) continue;
   if (left == 0 || left > control->repeat || is_initializing()) return false;
   control->failed++;
+  if (std::getenv("ATOLL_SHORTAGE_STACKS") != nullptr) {
+    is_looking = true;
+    print_stack();
+    is_looking = false;
+  }
   return true;
 }
 
@@ -153,6 +172,7 @@ const char *mapped(const char *variable, int protection, size_t *bytes) {
 }
 
 __attribute__((constructor)) void begin() {
+  std::set_terminate(terminate);
   size_t bytes = 0;
   functions = reinterpret_cast<const Function *>(mapped("ATOLL_SHORTAGE_OWNERS", PROT_READ, &bytes));
   function_count = functions == nullptr ? 0 : bytes / sizeof(Function);

@@ -11,6 +11,7 @@ ATOLL_SHORTAGE_FAULTS changes the number of faults for each case, ATOLL_SHORTAGE
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -199,7 +200,7 @@ class Trial:
         self.failures = self.faults = 0
 
     def run(self, kind: int, faults: int) -> None:
-        self.server.run(*SETUP, database="d")
+        self._set_up()
         self.before = state(self.server)
         with self.shortage.counting(kind) as counting:
             error, self.expected = self._execute()
@@ -244,8 +245,22 @@ class Trial:
         if found != self.before:
             self._restore()
 
+    def _set_up(self) -> None:
+        connection = self.server.connect("d", timeout_s=60)
+        try:
+            with connection.cursor() as cursor:
+                for statement in SETUP:
+                    try:
+                        cursor.execute(statement)
+                    except pymysql.Error as error:
+                        where = f"outside of a shortage, before {self.case.name}, seed {SEED}"
+                        warnings = connection.show_warnings()
+                        raise AssertionError(f"{where}: {statement}: {error}: {warnings}") from error
+        finally:
+            connection.close()
+
     def _restore(self) -> None:
-        self.server.run(*SETUP, database="d")
+        self._set_up()
         assert state(self.server) == self.before
 
     def _check_error(self, error: pymysql.Error) -> None:
@@ -295,6 +310,34 @@ def test_a_shortage_fails_the_statement_and_nothing_else(lab, kind):
         f"seed {SEED}: {len(CASES)} cases, {faults} faults, {failures} statements failed, 0 left anything half done"
     )
     assert failures > len(CASES) if kind == MEMORY else faults > 0
+
+
+def test_an_alter_that_copies_ends_with_an_error_or_with_its_result(lab):
+    """Every request of it fails once."""
+    server = lab.server(**options(lab))
+    shortage = Shortage(server)
+    server.start()
+    server.run("CREATE DATABASE d")
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v INT) ENGINE=ATOLL", database="d")
+    connection = server.connect("d")
+    cursor = connection.cursor()
+    kinds = itertools.cycle(["bigint(20)", "int(11)"])
+    before, after, failures = "int(11)", next(kinds), 0
+    for number in itertools.count(1):
+        error = None
+        with shortage.failing(MEMORY, number) as failing:
+            try:
+                cursor.execute(f"ALTER TABLE t MODIFY v {after}, ALGORITHM=COPY")
+            except pymysql.Error as reported:
+                error = reported
+        found = server.run("SHOW COLUMNS FROM t LIKE 'v'", database="d")[0][1]
+        assert found == after if error is None else found in (before, after), f"request {number}: {error}"
+        failures += error is not None
+        if found == after:
+            before, after = after, next(kinds)
+        if not failing.failed:
+            break
+    assert failures > number / 4, (failures, number)
 
 
 @pytest.mark.parametrize("kind", [MEMORY, THREADS], ids=["memory", "threads"])

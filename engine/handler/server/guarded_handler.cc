@@ -15,6 +15,8 @@
 
 #include "handler/server/guarded_handler.h"
 
+#include <cstring>
+
 #include "base/border/border.h"
 #include "handler/server/callback.h"
 #include "handler/server/error_map.h"
@@ -45,7 +47,11 @@ class GuardedHandler final : public ha_atoll {
 
   // ---- statements and locks ----
   int external_lock(THD *thd, int lock_type) override {
-    return code([&] { return ha_atoll::external_lock(thd, lock_type); });
+    const int error = code([&] { return ha_atoll::external_lock(thd, lock_type); });
+    // ALTER with ALGORITHM=COPY says nothing about the lock on its new table: it would end as a success.
+    const bool is_new_table = std::strstr(table_share->path.str, "/#sql-alter") != nullptr;
+    if (error != 0 && lock_type != F_UNLCK && is_new_table) print_error(error, MYF(0));
+    return error;
   }
   int start_stmt(THD *thd, thr_lock_type lock_type) override {
     return code([&] { return ha_atoll::start_stmt(thd, lock_type); });

@@ -1,5 +1,7 @@
 #include "lsm/blocks/split_compression.h"
 
+#include <rocksdb/io_status.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -250,6 +252,14 @@ bool take_block(Slice from, StoredBlock *block) {
          block->head_bytes <= UINT32_MAX && block->restart_interval <= UINT32_MAX;
 }
 
+// A compaction reads blocks, too. Retryable, so that RocksDB repeats it; any other status of a compaction is
+// a fatal error to RocksDB, after which it takes no writes until it is opened again.
+rocksdb::Status no_memory(const Status & /*why*/) noexcept {
+  rocksdb::IOStatus status = rocksdb::IOStatus::IOError(rocksdb::Status::kMemoryLimit);
+  status.SetRetryable(true);
+  return status;
+}
+
 class SplitDecompressor final : public rocksdb::DecompressorWrapper {
  public:
   using DecompressorWrapper::DecompressorWrapper;
@@ -264,8 +274,7 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
   }
 
   rocksdb::Status DecompressBlock(const Args &args, char *output) override {
-    return guarded([&] { return decompress(args, output); },
-                   [](const Status &) { return rocksdb::Status::MemoryLimit(); });
+    return guarded([&] { return decompress(args, output); }, no_memory);
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/io_status.h>
 #include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
@@ -15,7 +16,10 @@
 #include <map>
 #include <random>
 
+#include "base/border/border.h"
 #include "base/bytes.h"
+#include "base/failing_new.h"
+#include "lsm/database.h"
 
 namespace atoll::lsm {
 namespace {
@@ -221,6 +225,28 @@ rocksdb::Status decompress(const CompressedBlock &block, std::string *output) {
 TEST_F(SplitCompressionTest, a_block_of_one_large_value_is_compressed_whole) {
   const CompressedBlock large = compress(block_of({{row_number(1), std::string(1 << 20, 'x')}}));
   EXPECT_EQ(large.type, rocksdb::kZSTD);
+}
+
+// What a compaction returns decides whether RocksDB repeats it or takes no writes any more.
+TEST_F(SplitCompressionTest, a_block_that_finds_no_memory_can_be_read_again) {
+  for (const Rows &rows : {uncounted_rows(300, &random_), archive_rows(300, &random_)}) {
+    const std::string block = block_of(rows);
+    const CompressedBlock whole = compress(block);
+    std::string output(block.size(), '?');
+    rocksdb::Decompressor::Args args;
+    args.compression_type = whole.type;
+    args.compressed_data = whole.bytes;
+    const std::shared_ptr<rocksdb::Decompressor> decompressor =
+        split_compression_manager()->GetDecompressor();
+    ASSERT_TRUE(decompressor->ExtractUncompressedSize(args).ok());
+    failing_new::request = 1;
+    rocksdb::Status status = decompressor->DecompressBlock(args, output.data());
+    ASSERT_EQ(failing_new::request, 0) << "it needs no memory";
+    EXPECT_EQ(from_rocksdb(status).code(), Code::kNoMemory) << status.ToString();
+    EXPECT_TRUE(rocksdb::status_to_io_status(std::move(status)).GetRetryable());
+    ASSERT_TRUE(decompressor->DecompressBlock(args, output.data()).ok());
+    EXPECT_EQ(output, block);
+  }
 }
 
 // Block checksums find damage before; what they let through must still do no harm.

@@ -86,11 +86,12 @@ bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mod
   return true;
 }
 
-Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode) {
+// `spare` becomes the grant of a further holder; without one it is made here.
+Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode, std::unique_ptr<Grant> spare) {
   ATOLL_ASSERT_DEAR(holders_allow(lock, owner, mode));
   Grant *grant = &lock->first;
   if (grant->owner != nullptr) {
-    grant = new Grant;
+    grant = spare ? spare.release() : new Grant;
     grant->next = lock->first.next;
     lock->first.next = grant;
   }
@@ -122,7 +123,7 @@ Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_ne
     if (!compatible(r->mode, mode)) return nullptr;
   }
   *is_new = true;
-  return add_grant(lock, owner, mode);
+  return add_grant(lock, owner, mode, nullptr);
 }
 
 // Upgrades stand in front of everybody who does not hold the lock yet: they could never go first.
@@ -161,13 +162,6 @@ bool holds_row(const Shard &shard, const Request &request) {
   Lock *lock = find(shard, request.key, request.hash);
   const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
   return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
-}
-
-// Of a lock that was granted and not noted, nobody would ever take the grant back: room for the note comes
-// first.
-void make_room(LockOwner::State *owner) {
-  const size_t size = owner->held.size();
-  if (size == owner->held.capacity()) owner->held.reserve(std::max<size_t>(2 * size, 8));
 }
 
 // Waiters look at their blockers again, because one came in front of them.
@@ -223,7 +217,7 @@ void grant_waiters(Lock *lock) {
       request->grant->mode = request->mode;
       count_taken(request->grant);
     } else {
-      request->grant = add_grant(lock, request->owner, request->mode);
+      request->grant = add_grant(lock, request->owner, request->mode, std::move(request->spare));
     }
     request->state = RequestState::kGranted;
     wake(request->owner);
@@ -303,7 +297,7 @@ Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, cons
   request.key = key;
   request.mode = mode;
   request.hash = hash_of(key);
-  make_room(request.owner);
+  make_room(&request.owner->held);
   bool granted = false;
   {
     Shard &shard = impl_->shard_of(request.hash);
@@ -323,7 +317,7 @@ Status LockTable::lock_recovered(LockOwner *owner, const LockKey &key) {
   request.key = key;
   request.mode = LockMode::kExclusive;
   request.hash = hash_of(key);
-  make_room(request.owner);
+  make_room(&request.owner->held);
   {
     Shard &shard = impl_->shard_of(request.hash);
     MutexLock guard(shard.mutex);
@@ -395,7 +389,9 @@ void LockTable::Impl::pin_exchanged(const Request &request) {
   const RangeSlot &slot = slot_of(request.key);
   Shard &shard = shard_of(request.hash);
   MutexLock slot_guard(slot.mutex);
-  Request any = request;
+  Request any;
+  any.owner = request.owner;
+  any.key = request.key;
   any.mode = LockMode::kShared;
   if (!own_row_range_serves(slot, any)) return;
   MutexLock guard(shard.mutex);

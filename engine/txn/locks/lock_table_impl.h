@@ -18,6 +18,7 @@
 //              blocked by no row range, and can be granted without another look.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -58,7 +59,8 @@ struct Request {
   bool is_insert = false;
   Request *next = nullptr;  // towards the end of the queue
   Request *prev = nullptr;
-  Grant *grant = nullptr;  // the result, or the shared grant that is upgraded
+  Grant *grant = nullptr;        // the result, or the shared grant that is upgraded
+  std::unique_ptr<Grant> spare;  // made before the wait: whoever releases a lock must not need memory
   Clock::time_point since;
   uint32_t hash = 0;
   LockMode mode = LockMode::kShared;
@@ -92,7 +94,7 @@ struct alignas(64) Shard {
   size_t count = 0;
 };
 
-// The ranges of one owner in one index.
+// The ranges of one owner in one index; for a moment, or after an exception, none.
 struct RangeHold {
   LockOwner::State *owner = nullptr;
   RangeSlot *slot = nullptr;
@@ -175,7 +177,8 @@ struct LockTable::Impl {
   size_t exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted, size_t from);
   void release_ranges(LockOwner::State *owner);
 
-  // lock_wait.cc. Waits for a request that could not be granted at once.
+  // lock_wait.cc. Waits for a request that could not be granted at once. No exception may leave a wait:
+  // others have pointers to the request.
   Status wait_for(Request *request, uint64_t timeout_ms);
   bool start_wait(Request *request, Status *status);
   RequestState end_wait(Request *request);
@@ -194,6 +197,13 @@ struct LockTable::Impl {
       ATOLL_REQUIRES(graph_mutex);
   Deadlock::Member describe_member(const Request &request, const Request &blocker) const;
 };
+
+// Of a lock that was granted and not noted, nobody would ever take the grant back: room for the note comes
+// first.
+template <typename T>
+void make_room(std::vector<T> *notes) {
+  if (notes->size() == notes->capacity()) notes->reserve(std::max<size_t>(2 * notes->size(), 8));
+}
 
 inline size_t held_in_all(const LockOwner::State &owner) {
   return owner.held_count.load(std::memory_order_relaxed) + owner.exchanged.load(std::memory_order_relaxed);
@@ -254,7 +264,7 @@ LockInfo info_of(const Request &request, Clock::time_point now);
 
 // range_lock.cc. The owner's ranges in the index of `key`; nullptr: none. Both require the slot's mutex.
 RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key);
-RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key);  // the caller counts it
+RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key);
 bool has_blocker(const Request &request);
 void enqueue_in_slot(Request *request);
 void wake_waiting(const RangeSlot &slot);

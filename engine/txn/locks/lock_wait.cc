@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/border/border.h"
 #include "txn/locks/lock_table_impl.h"
 
 namespace atoll::txn {
@@ -11,6 +12,26 @@ namespace atoll::txn {
 namespace {
 
 constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps deadlines representable
+
+// Owners that stay while callbacks use them.
+class PinnedOwners {
+ public:
+  PinnedOwners() = default;
+  ~PinnedOwners() {
+    for (LockOwner::State *owner : all_) owner->pins.fetch_sub(1);  // it may be gone from here on
+  }
+  PinnedOwners(const PinnedOwners &) = delete;
+  PinnedOwners &operator=(const PinnedOwners &) = delete;
+
+  void pin(LockOwner::State *owner) {
+    all_.push_back(owner);
+    owner->pins.fetch_add(1);
+  }
+  const std::vector<LockOwner::State *> &all() const { return all_; }
+
+ private:
+  std::vector<LockOwner::State *> all_;
+};
 
 }  // namespace
 
@@ -25,7 +46,8 @@ void await_no_pins(LockOwner::State *owner) {
   while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-// Enters the queue and breaks the cycles that this closes. Returns true if `request` has to wait now.
+// Enters the queue and breaks the cycles that this closes. Returns true if `request` has entered it and is to
+// leave it by end_wait(): to wait, or at once when `status` tells of a failure.
 bool LockTable::Impl::start_wait(Request *request, Status *status) {
   LockOwner::State *owner = request->owner;
   MutexLock graph(graph_mutex);
@@ -37,6 +59,7 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
       return false;
     }
   }
+  if (!request->is_insert) request->spare = std::make_unique<Grant>();
   if (request->is_insert) {
     MutexLock guard(mutex_of(*request));
     if (pass_or_enqueue(request)) return false;
@@ -45,20 +68,19 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
   }
   owner->waiting = request;
   waits.fetch_add(1, std::memory_order_relaxed);
-  if (!break_cycles(request)) {
+  *status = guarded([&]() ATOLL_UNCHECKED_THREADS {  // with graph_mutex
     waiting_since.insert(request->since);
-    return true;
-  }
-  owner->waiting = nullptr;
-  *status = Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
-  return false;
+    (void)break_cycles(request);  // end_wait() tells whether the request itself was the victim
+    return Status::Ok();
+  });
+  return true;
 }
 
 // Leaves the queue if still in it. Returns how the wait ended; kWaiting: not granted.
 RequestState LockTable::Impl::end_wait(Request *request) {
   MutexLock graph(graph_mutex);
   request->owner->waiting = nullptr;
-  waiting_since.erase(waiting_since.find(request->since));
+  if (const auto it = waiting_since.find(request->since); it != waiting_since.end()) waiting_since.erase(it);
   // Also waits for whoever is waking us to be done with our State.
   MutexLock guard(mutex_of(*request));
   if (request->state == RequestState::kWaiting) {
@@ -78,7 +100,7 @@ RequestState LockTable::Impl::state_of(const Request &request) {
 
 void LockTable::Impl::report_blockers(const Request &request, std::vector<uint64_t> *reported) {
   if (!before_wait) return;
-  std::vector<LockOwner::State *> pinned;
+  PinnedOwners pinned;
   {
     MutexLock guard(mutex_of(request));
     if (request.state != RequestState::kWaiting) return;
@@ -86,14 +108,11 @@ void LockTable::Impl::report_blockers(const Request &request, std::vector<uint64
       const uint64_t id = blocker->transaction_id;
       if (std::find(reported->begin(), reported->end(), id) != reported->end()) return;
       reported->push_back(id);
-      blocker->pins.fetch_add(1);
-      pinned.push_back(blocker);
+      pinned.pin(blocker);
     });
   }
-  for (LockOwner::State *blocker : pinned) {
+  for (LockOwner::State *blocker : pinned.all())
     if (void *user = blocker->user.load(); user != nullptr) before_wait(request.owner->self, user);
-    blocker->pins.fetch_sub(1);  // the owner may be gone from here on
-  }
 }
 
 Status LockTable::Impl::wait_for(Request *waiting, uint64_t timeout_ms) {
@@ -107,14 +126,15 @@ Status LockTable::Impl::wait_for(Request *waiting, uint64_t timeout_ms) {
   std::vector<uint64_t> reported;
   bool killed = false;
   bool timed_out = false;
-  do {
-    report_blockers(request, &reported);
+  while (status.ok() && !timed_out && !killed && state_of(request) == RequestState::kWaiting) {
+    status = guarded([&] { return report_blockers(request, &reported), Status::Ok(); });
+    if (!status.ok()) break;
     MutexLock guard(owner->wake_mutex);
     timed_out = !owner->wake.wait_until(
         guard, deadline, [&]() ATOLL_REQUIRES(owner->wake_mutex) { return owner->woken || owner->killed; });
     killed = owner->killed;
     owner->woken = false;
-  } while (!timed_out && !killed && state_of(request) == RequestState::kWaiting);
+  }
 
   const RequestState end = end_wait(&request);
   const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.since);
@@ -126,6 +146,7 @@ Status LockTable::Impl::wait_for(Request *waiting, uint64_t timeout_ms) {
     case RequestState::kDeadlock:
       return Status(Code::kDeadlock, "deadlock found: this transaction is the victim");
     case RequestState::kWaiting:
+      if (!status.ok()) return status;
       if (killed) return Status(Code::kInterrupted, "the wait for a lock was interrupted");
       return Status(Code::kLockTimeout, "lock wait timeout exceeded");
   }

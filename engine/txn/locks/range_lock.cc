@@ -39,14 +39,18 @@ RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const
   return nullptr;
 }
 
+// It stands at both places or, after an exception, at none.
 RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key) {
-  slot->holds.push_back(std::make_unique<RangeHold>());
-  RangeHold *hold = slot->holds.back().get();
+  auto made = std::make_unique<RangeHold>();
+  RangeHold *hold = made.get();
   hold->owner = owner;
   hold->slot = slot;
   hold->family_id = key.family_id;
   hold->index_start = index_start(key);
+  make_room(&owner->ranges);
+  slot->holds.push_back(std::move(made));
   owner->ranges.push_back(hold);
+  slot->count.fetch_add(1);
   return hold;
 }
 
@@ -81,14 +85,10 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   RangeSlot &slot = impl_->slot_of(key);
   MutexLock guard(slot.mutex);
   RangeHold *hold = find_hold(slot, state, key);
-  // Raised first: an insert that `narrow` does not see yet sees this, and comes to the mutex.
-  if (hold == nullptr) slot.count.fetch_add(1);
+  // Made and counted first: an insert that `narrow` does not see yet sees this, and comes to the mutex.
+  if (hold == nullptr) hold = make_hold(&slot, state, key);
   narrow(lower, upper);
-  if (*lower >= *upper) {
-    if (hold == nullptr) slot.count.fetch_sub(1);
-    return;
-  }
-  if (hold == nullptr) hold = make_hold(&slot, state, {family_id, *lower});
+  if (*lower >= *upper) return;
   hold->ranges.add(*lower, *upper);
   // Inserts that wait already may have to wait for this owner too, and tell so (BeforeWait).
   if (impl_->before_wait) wake_waiting(slot);

@@ -76,11 +76,7 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
   RangeSlot &slot = slot_of(first);
   MutexLock slot_guard(slot.mutex);
   RangeHold *hold = find_hold(slot, owner, first);
-  if (hold == nullptr) {
-    slot.count.fetch_add(1);
-    hold = make_hold(&slot, owner, first);
-  }
-  if (!hold->has_row_ranges()) slot.row_ranges.fetch_add(1);
+  if (hold == nullptr) hold = make_hold(&slot, owner, first);
   const size_t ranges_max = row_ranges_max.load(std::memory_order_relaxed);
   std::string end;
   size_t at = from;
@@ -89,7 +85,9 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     Lock *lock = grant->lock;
     if (lock->family_id != hold->family_id || lock->key().substr(0, kIndexStartBytes) != index) break;
     set_range_end(lock->key(), &end);
+    const bool is_counted = hold->has_row_ranges();
     hold->rows[static_cast<size_t>(grant->mode)].add(lock->key(), end, ranges_max);
+    if (!is_counted) slot.row_ranges.fetch_add(1);
     Shard &shard = shard_of(lock->hash);
     MutexLock guard(shard.mutex);
     if (lock->queue_head != nullptr) continue;

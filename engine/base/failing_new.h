@@ -1,0 +1,28 @@
+// operator new that fails when a test asks for it: include this in one file of a test program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace atoll::failing_new {
+
+// Of the calling thread. n > 0: its n-th request fails; 0: none does; below 0: each does.
+inline thread_local int64_t request = 0;
+
+inline void *allocate(size_t bytes) {
+  const bool fails = request < 0 || (request > 0 && --request == 0);
+  void *place = fails ? nullptr : std::malloc(bytes);
+  if (place == nullptr) throw std::bad_alloc();
+  return place;
+}
+
+}  // namespace atoll::failing_new
+
+void *operator new(size_t bytes) { return atoll::failing_new::allocate(bytes); }
+void *operator new[](size_t bytes) { return atoll::failing_new::allocate(bytes); }
+void operator delete(void *place) noexcept { std::free(place); }
+void operator delete[](void *place) noexcept { std::free(place); }
+void operator delete(void *place, size_t) noexcept { std::free(place); }
+void operator delete[](void *place, size_t) noexcept { std::free(place); }
