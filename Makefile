@@ -114,8 +114,8 @@ bench-access: build   ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="ref join": the state
 bench-commit: build sysbench ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
 	@$(PYTHON) bench/commit.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(LATENCIES),--latencies $(LATENCIES)) $(if $(BINLOG),--binlog $(BINLOG))
 
-bench-past: build      ## QUICK=1 BYTES=1073741824 REPEAT=3: snapshots under load, clones of a table and of a database, mounts
-	@$(PYTHON) bench/past.py $(BENCH_ARGS) $(if $(BYTES),--bytes $(BYTES))
+bench-past: build      ## QUICK=1 BYTES=1073741824 HISTORY_S=600 REPEAT=3: snapshots under load, clones of a table and of a database, mounts, a restore to a moment
+	@$(PYTHON) bench/past.py $(BENCH_ARGS) $(if $(BYTES),--bytes $(BYTES)) $(if $(HISTORY_S),--history-s $(HISTORY_S))
 
 bench-cache: build sysbench ## QUICK=1 ROWS=1000000: reads with the block cache from all of the data to none, parts cached or not
 	@$(PYTHON) bench/cache.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS))

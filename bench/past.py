@@ -1,8 +1,9 @@
-"""What snapshots, clones and mounts cost beside a table of a given size.
+"""What snapshots, clones, mounts and restores cost beside a table of a given size.
 
 Every repetition has a fresh server: load, flush, a clone of the table inside the server, a snapshot while clients
-commit, a clone of the database with a server of its own, a mount of the snapshot and scans of both. InnoDB shows what
-a copy of the table costs there.
+commit, a clone of the database with a server of its own, a mount of the snapshot and scans of both. Then clients write
+for a while, and a server of its own opens the moment in the middle of that; a ledger outside of the server says what
+must be there. InnoDB shows what a copy of the table costs there.
 
     build/bin/python bench/past.py --bytes 1073741824 --repeat 3
 """
@@ -31,6 +32,7 @@ from harness.server import Server
 
 ROW_BYTES = 1000
 CLIENTS = 4
+ROWS_OF_TRANSACTION = 10
 WATCHED_S = 3.0  # commits before the snapshot, to compare with
 TABLE = "d.t"
 LINES = (
@@ -43,6 +45,9 @@ LINES = (
     Line("a clone of the database, until its server answers, s", "child_s", three_figures),
     Line("table files in the clone's own prefix", "child_files", three_figures),
     Line("a mount of the snapshot, s", "mount_s", three_figures),
+    Line("a restore to a moment, until its server answers, s", "restore.s", three_figures),
+    Line("log written in the time it chose from, MB", "restore.log_mb", three_figures),
+    Line("transactions in that time", "restore.transactions", three_figures),
     Line("a scan of the table, not in memory, s", "scan.present_s", three_figures),
     Line("the same in the mount, s", "scan.mount_s", three_figures),
 )
@@ -119,38 +124,128 @@ def take_snapshot(running: Running) -> dict[str, Any]:
     return {"snapshot_s": end - begin, "pause_ms": pauses}
 
 
+class Writers(Commits):
+    """Clients that write as much as they can, and the ledger of what they have written."""
+
+    def __init__(self, server: Server):
+        super().__init__(server)
+        # By client: when the commit of its n-th transaction began and had ended, microseconds since 1970.
+        self.ledger: list[list[tuple[int, int]]] = [[] for _ in range(CLIENTS)]
+
+    def _work(self, number: int) -> None:
+        cursor = self._server.connect().cursor()
+        ledger = self.ledger[number]
+        while not self._stop.is_set():
+            count = len(ledger)
+            rows = ", ".join(
+                f"({number}, {count}, {row}, RANDOM_BYTES({ROW_BYTES}))" for row in range(ROWS_OF_TRANSACTION)
+            )
+            cursor.execute("BEGIN")
+            cursor.execute(f"INSERT INTO d.writes VALUES {rows}")
+            cursor.execute(
+                f"UPDATE d.writes SET body = 'x' WHERE client = {number} AND number = {count // 2}"
+            )
+            begin = time.time_ns() // 1000
+            cursor.execute("COMMIT")
+            ledger.append((begin, time.time_ns() // 1000))
+
+    def check(self, child: Server, moment_us: int) -> int:
+        """How many transactions the child holds. Errors: RuntimeError, when these are not those that had been
+        committed at this moment."""
+        found: dict[int, tuple[int, int]] = {
+            client: (count, rows)
+            for client, count, rows in child.run(
+                "SELECT client, COUNT(DISTINCT number), COUNT(*) FROM d.writes GROUP BY client"
+            )
+        }
+        for client, ledger in enumerate(self.ledger):
+            count, rows = found.get(client, (0, 0))
+            committed = sum(end <= moment_us for _, end in ledger)
+            begun = sum(begin <= moment_us for begin, _ in ledger)
+            if not committed <= count <= begun or rows != count * ROWS_OF_TRANSACTION:
+                raise RuntimeError(
+                    f"client {client}: {count} transactions and {rows} rows came back; committed {committed} to {begun}"
+                )
+        return sum(count for count, _ in found.values())
+
+
+class Child:
+    """A server of its own for what atollctl makes of the running server's bucket, in a prefix beside that."""
+
+    def __init__(self, running: Running, name: str):
+        self._running = running
+        self._options = {**running.server.options, **running.start_options}
+        if running.minio:
+            self.url = f"s3://{running.minio.bucket}/{name}"
+            self.folder = running.minio.home / "objects" / running.minio.bucket / name
+        else:
+            self.folder = running.home / f"{name}-bucket"
+            self.url = f"file://{self.folder}"
+        options = self._options | {"atoll-url": self.url}
+        self.server = Server(running.home / name, options, running.setup.plugins).initialize()
+
+    def make(self, command: str, *behind: str) -> None:
+        """Runs atollctl. Errors: CalledProcessError."""
+        parent = str(self._options.get("atoll-url", f"file://{self._running.server.data}/atoll_bucket"))
+        keys = {
+            name.replace("-", "_").upper(): str(value)
+            for name, value in self._options.items()
+            if name.startswith("atoll-s3-")
+        }
+        subprocess.run(
+            [str(paths.program("atollctl")), command, parent, *behind],
+            env=os.environ | keys, capture_output=True, check=True,
+        )  # fmt: skip
+
+
 def clone_database(running: Running) -> dict[str, float]:
     """Times `atollctl clone` and the start of a server on it, until that has read a row."""
-    options = {**running.server.options, **running.start_options}
-    if running.minio:
-        url = f"s3://{running.minio.bucket}/child"
-        folder = running.minio.home / "objects" / running.minio.bucket / "child"
-    else:
-        folder = running.home / "child-bucket"
-        url = f"file://{folder}"
-    parent = str(options.get("atoll-url", f"file://{running.server.data}/atoll_bucket"))
-    child_options = {name: value for name, value in options.items() if name != "atoll-url"} | {
-        "atoll-url": url
-    }
-    child = Server(running.home / "child", child_options, running.setup.plugins).initialize()
-    keys = {
-        name.replace("-", "_").upper(): str(value)
-        for name, value in options.items()
-        if name.startswith("atoll-s3-")
-    }
+    child = Child(running, "child")
     begin = time.monotonic()
-    subprocess.run(
-        [str(paths.program("atollctl")), "clone", parent, url, "--snapshot", "measured"],
-        env=os.environ | keys, capture_output=True, check=True,
-    )  # fmt: skip
+    child.make("clone", child.url, "--snapshot", "measured")
     try:
-        child.start()
-        child.run(f"SELECT b FROM {TABLE} WHERE a = 1")
+        child.server.start()
+        child.server.run(f"SELECT b FROM {TABLE} WHERE a = 1")
         seconds = time.monotonic() - begin
-        files = [path for path in disk.file_sizes(folder) if "sst" in path.relative_to(folder).parts]
+        files = [
+            path for path in disk.file_sizes(child.folder) if "sst" in path.relative_to(child.folder).parts
+        ]
         return {"child_s": seconds, "child_files": float(len(files))}
     finally:
-        child.kill()
+        child.server.kill()
+
+
+def restore(running: Running, history_s: int) -> dict[str, Any]:
+    """Times `atollctl restore` to the middle of a time of many writes, and the start of a server on it."""
+    running.execute(
+        f"SET GLOBAL atoll_history_retention = {2 * history_s + 3600}",
+        "CREATE TABLE d.writes (client INT, number INT, part INT, body VARBINARY(1000), "
+        f"PRIMARY KEY (client, number, part), KEY by_body (body(8))) ENGINE={running.engine_clause}",
+    )
+    before = running.server.counter("Atoll_work_log_bytes")
+    with Writers(running.server) as writers:
+        time.sleep(history_s / 2)
+        moment_us = time.time_ns() // 1000
+        time.sleep(history_s / 2)
+    written = running.server.counter("Atoll_work_log_bytes") - before
+    running.execute("SELECT ATOLL_SNAPSHOT('the end of the history is in the bucket')")
+    child = Child(running, "restored")
+    begin = time.monotonic()
+    child.make("restore", "--at", utc(moment_us), "--to", child.url)
+    try:
+        child.server.start()
+        child.server.run("SELECT number FROM d.writes LIMIT 1")
+        seconds = time.monotonic() - begin
+        transactions = writers.check(child.server, moment_us)
+    finally:
+        child.server.kill()
+    return {"restore": {"s": seconds, "log_mb": written / 1e6, "transactions": float(transactions)}}
+
+
+def utc(time_us: int) -> str:
+    return (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_us // 1_000_000)) + f".{time_us % 1_000_000:06}"
+    )
 
 
 def mount(running: Running) -> dict[str, Any]:
@@ -167,7 +262,7 @@ def mount(running: Running) -> dict[str, Any]:
     return {"mount_s": seconds, "scan": {"present_s": scan(TABLE), "mount_s": scan("past.t")}}
 
 
-def run_one(name: str, table_bytes: int, memory_bytes: int, report: Report) -> dict[str, Any]:
+def run_one(name: str, table_bytes: int, history_s: int, memory_bytes: int, report: Report) -> dict[str, Any]:
     home = scratch_directory("b")
     running = start_setup(name, memory_bytes, home / name.split()[-1])
     try:
@@ -180,6 +275,7 @@ def run_one(name: str, table_bytes: int, memory_bytes: int, report: Report) -> d
                 **take_snapshot(running),
                 **clone_database(running),
                 **mount(running),
+                **restore(running, history_s),
             }
         running.execute(f"CREATE TABLE d.copy LIKE {TABLE}")
         found["copy_s"] = seconds_of(running, f"INSERT INTO d.copy SELECT * FROM {TABLE}")
@@ -193,19 +289,24 @@ def run_one(name: str, table_bytes: int, memory_bytes: int, report: Report) -> d
 def main() -> int:
     parser = arguments_parser(__doc__.splitlines()[0])
     parser.add_argument("--bytes", type=int, default=1 << 30, help="of the table's rows")
+    parser.add_argument(
+        "--history-s", type=int, default=600, help="seconds of writes to restore a moment from"
+    )
     arguments: argparse.Namespace = parser.parse_args()
     table_bytes = arguments.bytes if not arguments.quick else min(arguments.bytes, 64 * MIB)
+    history_s = arguments.history_s if not arguments.quick else min(arguments.history_s, 20)
     setups = chosen_setups(arguments.setups, (BASELINE, "Atoll", "Atoll on MinIO"))
     settings = {
         "rows": f"{table_bytes // ROW_BYTES:,} of {ROW_BYTES} bytes, half of which compress, and an index",
         "repetitions": repetitions_of(arguments), "caches": f"{arguments.memory_mib} MiB", "clients": CLIENTS,
+        "history": f"{history_s} s of transactions of {ROWS_OF_TRANSACTION} rows of {ROW_BYTES} bytes and an UPDATE",
     }  # fmt: skip
     text = "Each repetition has a fresh server. A copy inside the server is INSERT ... SELECT, as every engine has it."
     command = command_of("bench-past", parser, arguments)
     report = Report("past", "Snapshots, clones and mounts", command, text, settings, quick=arguments.quick)
     results = interleave(
         setups, repetitions_of(arguments),
-        lambda name, _repetition: run_one(name, table_bytes, arguments.memory_mib * MIB, report),
+        lambda name, _repetition: run_one(name, table_bytes, history_s, arguments.memory_mib * MIB, report),
         failures=report.failures,
     )  # fmt: skip
     report.results["all"] = results

@@ -44,6 +44,8 @@ OnlineBuild::~OnlineBuild() {
 }
 
 Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
+  // KILL cannot end a write that RocksDB holds back.
+  ATOLL_RETURN_IF_ERROR(engine::running()->gate().before_commit(false));
   const SharedLock gate(*database_->commit_gate());
   return lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), batch));
 }
