@@ -132,6 +132,10 @@ class Writers(Commits):
         # By client: when the commit of its n-th transaction began and had ended, microseconds since 1970.
         self.ledger: list[list[tuple[int, int]]] = [[] for _ in range(CLIENTS)]
 
+    def __enter__(self) -> Writers:
+        super().__enter__()
+        return self
+
     def _work(self, number: int) -> None:
         cursor = self._server.connect().cursor()
         ledger = self.ledger[number]
