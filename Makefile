@@ -3,7 +3,7 @@
 # No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench clean
+.PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -34,6 +34,9 @@ test:                 ## everything that must pass: check, build, unit, mtr, int
 
 check: setup          ## formatters, linters, the rules of this code base; changes nothing
 	@tools/check.sh
+
+deny:                 ## licences and sources of all crates, by cargo-deny (deny.toml); after a change of Cargo.lock
+	@"$$(tools/setup/cargo-deny.sh)" --locked check licenses bans sources
 
 fmt: setup            ## formats all sources
 	@tools/check.sh --fix

@@ -23,7 +23,7 @@ die() {
   exit 1
 }
 
-# Runs a commLOG COMMAND...: quiet when it works, the end of the log when it does not.
+# run_logged LOG COMMAND...: quiet when it works, the end of the log when it does not.
 run_logged() {
   local log=$1
   shift
