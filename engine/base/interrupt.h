@@ -1,4 +1,5 @@
-// Whether what this thread waits for is still wanted: for waits deep below the code that knows it.
+// Tells whether anybody still wants what this thread waits for. For waits deep below the code that knows the
+// statement.
 //
 // A connection's own thread works for its statement, which the server may have killed. A thread that helps a
 // statement has an InterruptScope, with a flag that whoever waits for the thread sets. All others, such as

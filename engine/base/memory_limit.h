@@ -27,9 +27,10 @@ struct MemoryUse {
   uint64_t cache_wanted = 0;  // what its setting says
 };
 
-// What the cache may take from now on, in bytes: what its setting says, or less where more than nine tenths
-// of the limit are resident: as much as brings that down to eight tenths. Below these the cache grows again,
-// by a quarter of what is free. 0: all of the cache would have to go.
+// Returns what the cache may take from now on, in bytes; never more than its setting says. If more than nine
+// tenths of the limit are resident, the cache shrinks by what brings this down to eight tenths. If less than
+// eight tenths are resident, the cache may grow again, by a quarter of what is free below eight tenths.
+// 0: all of the cache would have to go.
 uint64_t cache_within_limit(const MemoryUse &use);
 
 }  // namespace atoll

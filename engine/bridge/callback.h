@@ -1,5 +1,6 @@
-// The border of functions that the Rust part calls back: an exception must not pass its frames, and its calls
-// have no result that could tell of one. The exception waits here until the call that led to it has returned.
+// Carries exceptions past the Rust part. An exception must not unwind through Rust frames, and the functions
+// that Rust calls back return no result that could report one. So a Callback keeps the exception until the
+// call into Rust that led to it has returned; then rethrow() throws it.
 #pragma once
 
 #include <exception>
@@ -13,7 +14,7 @@ namespace atoll::bridge {
 //   atoll_store_list_files(store, &each, each.function<uint64_t, uint64_t>());
 //   each.rethrow();
 //
-// After an exception it is not called any more. `call` may be a temporary of the same statement or
+// After an exception, `call` is not called any more. `call` may be a temporary of the same statement or
 // longer-lived.
 template <typename Call>
 class Callback {

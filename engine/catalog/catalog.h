@@ -45,19 +45,20 @@ struct SchemaVersion {
   bool operator==(const SchemaVersion &other) const;
 };
 
-// A sequence number of RocksDB that means something until the server stops. Not stored, and no difference
-// between two definitions.
+// A sequence number of RocksDB, valid only until the server stops. It is not stored, and two definitions that
+// differ in nothing else compare as equal.
 struct UnstoredSequence {
   uint64_t number = 0;
   bool operator==(const UnstoredSequence &) const { return true; }
 };
 
-// Where the rows were until the table moved out of the shared family by itself. They stay there as long as a
-// snapshot that is older than the move. Not stored, and no difference between two definitions.
+// Where the rows were before the mover moved the table out of the shared family. The old rows stay there as
+// long as a snapshot exists that is older than the move. Not stored, and two definitions that differ in
+// nothing else compare as equal.
 struct FormerPlace {
   lsm::Family *family = nullptr;  // nullptr: there is none
   uint32_t prefix = 0;
-  uint64_t readable_from = 0;  // as TableDef::readable_from then was
+  uint64_t readable_from = 0;  // TableDef::readable_from before the move
   bool operator==(const FormerPlace &) const { return true; }
 };
 
@@ -83,8 +84,9 @@ struct TableDef {
   std::string par;            // .par image of a partitioned table's logical entry
   bool logical_only = false;  // the partitioned table itself: frm and par, no data
   uint64_t created_us = 0;
-  // What a table aside under an internal name (#sql-backup-..., during ALTER) was called, and a partitioned
-  // table (database/name) before it was renamed: for what the server's DDL log cannot undo or is lost with.
+  // The former name of a table that an ALTER has put aside under an internal name (#sql-backup-...), or of a
+  // partitioned table that was renamed (database/name). Recovery needs it where the server's DDL log cannot
+  // undo a statement, or was lost.
   std::string former_name;
   // The oldest snapshot that sees the rows which are there. Older ones were taken before the table was made,
   // filled by a copy or truncated: they would see it empty.
@@ -96,13 +98,14 @@ struct TableDef {
 
 using TablePtr = std::shared_ptr<const TableDef>;
 
-// Of the rows of one table in the shared family.
+// Where the rows of one table are in the shared family.
 struct Place {
   uint32_t prefix = 0;  // 0: none
-  uint64_t doomed = 0;  // the record by which the rows go after a crash
+  uint64_t doomed = 0;  // number of the record by which a restart after a crash deletes the rows
 };
 
-// A definition whose `id` is still its source's, and whose rows are in its family, or at a reserved place.
+// A clone that is not stored yet: `def.id` is still the id of its source, and its rows are in a family of its
+// own or at the reserved `place`.
 struct Clone {
   TableDef def;
   Place place;
@@ -127,17 +130,18 @@ bool is_internal(std::string_view name);
 std::string_view whole_table(std::string_view name);
 bool is_partition(std::string_view name);
 
-// What becomes of the old table of an ALTER, aside under an internal name, whose own name the catalog lacks.
+// What happens to the old table of an ALTER that was cut off. That table has an internal name, and no table
+// of the catalog has its former name.
 enum class Fate {
-  kPutBack,  // nothing else has the name
-  kKeep,     // a table of another engine has it
-  kDrop,     // so has it, and that is the new table, whole
+  kPutBack,  // it gets its former name back: nothing else has the name
+  kKeep,     // it is kept: a table of another engine has the name
+  kDrop,     // it is dropped: the other engine's table with the name is the ALTER's new one, and complete
 };
 
 // What finish_interrupted_alters() did, as database/name.
 struct FinishedAlters {
   std::vector<std::string> put_back;  // have their name again
-  std::vector<std::string> dropped;   // copies nobody needs
+  std::vector<std::string> dropped;   // copies that nobody needs, and old tables (Fate::kDrop)
   std::vector<std::string> kept;      // old tables whose name another engine has now: called #sqlx-...
 };
 
@@ -165,8 +169,8 @@ class Catalog {
   // Gives the table an id, a family (own when asked) and a prefix, and stores it. `def` is completed in
   // place. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
   Status create(TableDef *def, bool own_family);
-  // Reserves places in the shared family for rows of tables that are not stored yet. What is written there
-  // goes after a crash, and with give_up(), until add_clones() stores the tables. Errors: as create().
+  // Reserves places in the shared family for rows of tables that are not stored yet. Until add_clones()
+  // stores the tables, a crash or give_up() removes what was written there. Errors: as create().
   Status reserve(size_t count, std::vector<Place> *places);
   void give_up(const std::vector<Place> &places) noexcept;
   // Stores clones of tables that are there, all in one write. Each gets the counter and the statistics of its
@@ -186,9 +190,10 @@ class Catalog {
   // As rename(), of a table with all its partitions, in one write.
   Status rename_partitioned(std::string_view database, std::string_view whole, std::string_view new_database,
                             std::string_view new_whole);
-  // What the server's DDL log did not finish, or was lost with: an ALTER that was cut off leaves its old
-  // table whole and no copy behind. Only while no statement runs. `fate` is asked for tables whose name the
-  // catalog does not have any more. Errors: as rename() and drop().
+  // Finishes ALTERs that were cut off and that the server's DDL log did not finish, or that were lost
+  // together with that log. Afterwards no copy of their rows is left, and each old table is complete, unless
+  // `fate` lets it be dropped. `fate` is asked about old tables whose former name the catalog does not have
+  // any more. Requires: no statement runs. Errors: as rename() and drop().
   Status finish_interrupted_alters(const FateOf &fate, FinishedAlters *done);
   // Removes the row; one synced write. The rows' space is reclaimed by reclaim().
   // Errors: kNotFound, and as create().
@@ -227,7 +232,8 @@ class Catalog {
   Status put_database(const DatabaseDef &def);  // no write when unchanged
   // From now on the database is remembered without its tables too. One write, the first time.
   Status keep_database(const std::string &name);
-  // Also what stands aside under internal names: the server, which has dropped all tables, does not see it.
+  // Also drops the tables that are put aside under internal names: the server, which has dropped all other
+  // tables before, does not see those.
   Status drop_database(std::string_view name);
   std::vector<DatabaseDef> databases() const;
   Status put_side_file(const SideFile &file);  // empty content = remove; no write when unchanged

@@ -36,11 +36,11 @@ struct Catalog::Impl {
     std::string database, name;
   };
 
-  // A stored definition on its way into memory, in place of an older one. It has all that it needs before the
-  // change is written: without memory for the maps they would contradict the disk afterwards.
+  // A definition that will replace an older one in the maps. All memory for that is allocated before the
+  // change is written to disk: if it ran out afterwards, the maps would contradict the disk.
   struct Arrival {
     std::shared_ptr<TableDef> table;
-    std::map<std::string, TablePtr> by_name;  // one entry, which moves; so for by_id
+    std::map<std::string, TablePtr> by_name;  // its one entry moves into Impl::by_name; by_id likewise
     std::map<uint32_t, TablePtr> by_id;
     std::string former_name;  // name_key; empty: there is none
   };

@@ -158,8 +158,9 @@ Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
   return Status::Ok();
 }
 
-// The server renames the partitions of a table one by one, and what it calls the whole last. When that was
-// cut off, its DDL log cannot put the partitions back: it finds their names by the whole's.
+// Gives partitions their former names back when a RENAME was cut off. The server renames the partitions of a
+// table one by one, and the table as a whole last. If a crash comes in between, the server's DDL log cannot
+// rename the partitions back, because it derives their names from the name of the whole table.
 void Catalog::Impl::put_back_partitions(rocksdb::WriteBatch *batch) {
   for (auto &[id, table] : by_id) {
     if (!is_partition(table->name) || table->former_name.empty()) continue;

@@ -31,7 +31,8 @@ struct FileName {
 // `directory` has no trailing slash.
 FileName parse_file_name(std::string_view directory, std::string_view path);
 
-// Where a table file is found as kShared, and nothing lies. `directory`: the database's.
+// The directory in whose paths a table file is named as kShared. No file lies in it. `directory`: the
+// database's.
 std::string shared_directory(std::string_view directory);
 
 // "NNNNNN.sst", at least six digits, as RocksDB spells it.

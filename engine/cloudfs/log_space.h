@@ -26,7 +26,7 @@ class LogSpace {
   // Before `bytes` are appended to a log of `length` bytes: writes zeros behind them, if commits are small
   // enough to gain by it and there are none yet. A failure is no error: the log grows as it would without.
   void prepare(uint64_t length, size_t bytes);
-  // The log was synced at this length.
+  // A sync of the log begins, at this length.
   void synced(uint64_t length);
   // Cuts the zeros off. The log gets no more bytes.
   void cut(uint64_t length);

@@ -92,8 +92,8 @@ IOStatus LogWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
 
 namespace {
 
-// What a failed sync has left on disk is not known, and others may have seen commits that are part of it.
-// Neither a retry nor more space makes it known: only what the next start finds.
+// After a failed sync nobody knows what is on disk, and other transactions may have seen commits that the
+// sync should have covered. Neither a retry nor more space tells; only the next start finds out.
 IOStatus final_failure(const IOStatus &status) {
   if (status.ok() || status.subcode() == IOStatus::SubCode::kIOFenced) return status;
   return IOStatus::IOError("syncing the log failed; restart the server: " + status.ToString());

@@ -26,9 +26,10 @@ class CommitGate {
   CommitGate(atoll_store *store, lsm::Database *database, const Settings *settings, Warn warn)
       : store_(store), database_(database), settings_(settings), warn_(std::move(warn)) {}
 
-  // Called before a transaction is written. Where RocksDB would hold the writer back, unseen by KILL, because
-  // finished files find no room in the upload backlog, waits here; `is_spilled`: wherever they find no room.
-  // Errors: kInterrupted, the statement was killed.
+  // Called before a transaction is written. When the upload backlog has no room for finished files, RocksDB
+  // may hold writers back, and KILL cannot end that wait. So the transaction waits here instead, where KILL
+  // can. `is_spilled`: it waits whenever the backlog has no room, otherwise only while RocksDB holds writers
+  // back. Errors: kInterrupted, the statement was killed.
   Status before_commit(bool is_spilled) const;
   // Blocks while the bucket lags too much (atoll_durability); called after each commit with its position.
   // Errors: kUnavailable (the commit is local, but the bucket did not catch up within

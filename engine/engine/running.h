@@ -14,12 +14,12 @@ namespace atoll::engine {
 Engine *running();
 // Errors: kUnavailable, whatever kept the engine from running, or what hold_back() was told.
 Status ready();
-// ready() and may_write() fail with `why` for all threads without a Preparation, until let_in(): what has to
-// be done before anybody else sees a row is being done.
+// From now on until let_in(), ready() and may_write() fail with `why` on all threads that have no
+// Preparation. For work that must end before any other thread sees a row.
 void hold_back(const Status &why);
 void let_in();
 
-// The thread that has one is not held back.
+// While this object exists, hold_back() has no effect on the thread that made it.
 class Preparation {
  public:
   Preparation();
@@ -28,7 +28,7 @@ class Preparation {
   Preparation &operator=(const Preparation &) = delete;
 };
 
-// ready(), and this server may write: see Engine::may_write(). Costs four atomic loads when all is well.
+// ready(), and this server may write: see Engine::may_write(). Costs a few atomic loads when all is well.
 Status may_write();
 
 // `engine` stays valid until the next call of set_not_running().

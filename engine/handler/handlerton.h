@@ -22,9 +22,10 @@ void fill_transaction_callbacks(handlerton *hton);
 void fill_ddl_callbacks(handlerton *hton);
 void fill_discovery_callbacks(handlerton *hton);
 
-// When the ALTER of a partitioned table from ATOLL to another engine is rolled forward after a crash, the
-// server asks the old table's engine to rename the new table. Does so with that engine, by the paths of the
-// whole table. Returns a handler error: HA_ERR_NO_SUCH_TABLE when there is no such table.
+// Renames a partitioned table of another engine; `from` and `to` are paths of the whole table. After a crash
+// in an ALTER of a partitioned table from ATOLL to another engine, the server may roll the ALTER forward. It
+// then asks the engine of the old table, ATOLL, to rename the new table. This function passes the request on
+// to the other engine. Returns a handler error: HA_ERR_NO_SUCH_TABLE when there is no such table.
 int rename_for_other_engine(THD *thd, const char *from, const char *to);
 
 // Parallel replication hears of every lock wait before it starts, and kills the transaction that must commit

@@ -34,7 +34,8 @@ Status wipe_directory(const std::string &path) {
   return error ? directory_error(path, error) : Status::Ok();
 }
 
-// Families with less than this part of a memtable in memory are flushed along with a full one.
+// When one family's memtable is full, the other families are flushed too, unless together they hold more than
+// a memtable's size divided by this.
 constexpr uint64_t kCompanionsPart = 4;
 
 // TransactionDB::Open in its parts, because it gives each family a history of flushed memtables, for conflict
@@ -217,8 +218,6 @@ void DatabaseImpl::reconcile_families(const std::function<bool(uint32_t id)> &is
 
 // ---- ranges --------------------------------------------------------------------------------------
 
-// Through the base database: TransactionDB refuses range deletions, as its locks do not cover them; the
-// caller's catalog change is what makes the range unreachable.
 uint64_t DatabaseImpl::oldest_snapshot() {
   uint64_t count = 0, oldest = 0;
   rocksdb::DB *main = base(Side::kMain);
@@ -227,6 +226,8 @@ uint64_t DatabaseImpl::oldest_snapshot() {
   return oldest;
 }
 
+// Uses the base database, because TransactionDB refuses range deletions: its locks do not cover them. The
+// caller's change of the catalog is what makes the range unreachable.
 Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::string_view end) {
   if (begin >= end) return Status::Ok();
   const rocksdb::Slice from(begin.data(), begin.size());

@@ -147,9 +147,9 @@ class Database {
   // Later changes of one are not in the other. Durable when this returns. The caller keeps writers away.
   // Blocks: for a flush, and until files that are new are uploaded. Errors: as create_family(), kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
-  // Writes the entries in [begin, end) once more, with `start` in place of as many bytes of their keys. Not
-  // synced. `is_cancelled` is asked now and then. Errors: kInterrupted, and those of a write; some are
-  // written then.
+  // Writes a copy of each entry in [begin, end), in which `start` replaces the first start.size() bytes of
+  // the key. Not synced. Asks `is_cancelled` now and then. Errors: kInterrupted, and those of a write; after
+  // an error some copies are written.
   virtual Status copy_entries(Family *family, std::string_view begin, std::string_view end,
                               std::string_view start, const std::function<bool()> &is_cancelled) = 0;
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
@@ -176,8 +176,9 @@ class Database {
   // DatabaseOptions::bulk_sort_bytes.
   virtual std::shared_ptr<SortBudget> sort_budget(uint64_t bytes_max) = 0;
 
-  // For transactions larger than memory (run_file.h): the options of their files, and the directory that has
-  // a directory for each. These outlive a restart; the transaction removes its own.
+  // For transactions larger than memory (run_file.h): the options of their files, and the directory that
+  // holds one sub-directory for each such transaction. A sub-directory outlives a restart; its transaction
+  // removes it.
   virtual rocksdb::Options run_file_options() = 0;
   virtual std::string spill_directory() = 0;
   // Commits an ingestion into main. Holds commit_gate() exclusively, so that the bucket's state stays a
@@ -186,8 +187,8 @@ class Database {
   // A writer to main holds this shared while it writes. Functions of Family and BulkLoad do so themselves.
   virtual SharedMutex *commit_gate() = 0;
 
-  // Writes to main without row locks, under the gate and with a mark of no commit: what only the caller knows
-  // or orders. Errors: those of a write.
+  // Writes to main without row locks, with commit_gate() held shared and an empty commit mark. For data that
+  // nobody but the caller knows, or whose writes the caller puts in order. Errors: those of a write.
   Status write_unlocked(rocksdb::WriteBatch *batch, bool sync);
 
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
@@ -195,8 +196,9 @@ class Database {
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
   // What the whole family takes in files and in memory. Exact; costs nothing.
   virtual uint64_t total_bytes(Family *family) = 0;
-  // Whether [begin, end) takes more than `bytes_max`, in files and in memory. When sizes() says so, up to
-  // `bytes_max` are read to make sure: in a memtable RocksDB counts each entry at the average size of all.
+  // Whether [begin, end) takes more than `bytes_max`, in files and in memory. When sizes() says so, this call
+  // reads up to `bytes_max` to make sure, because RocksDB estimates the size of a memtable's entries by the
+  // average of all entries in it.
   virtual bool takes_more_than(Family *family, std::string_view begin, std::string_view end,
                                uint64_t bytes_max) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.

@@ -276,8 +276,8 @@ void FamilyRegistry::refill() {
   task_.ask(kRetryInterval);
 }
 
-// A reader that still asks a released family for its handle gets that of the default family, which is always
-// empty.
+// A reader that still asks a released family for its handle gets the handle of the default family, which has
+// no rows.
 void FamilyRegistry::release_handles() {
   MutexLock lock(mutex_);
   while (!to_release_.empty()) {

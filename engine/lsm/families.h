@@ -10,10 +10,10 @@
 //             out, so that no WAL that mentions a family is replayable over a root without it (gate PUB-G8);
 //             atoll_store_note_drop() before each drop, so that no root lacks a family that the WAL still
 //             names (PUB-G2).
-//   FAMILY-3  The base database is asked, not the TransactionDB: its lock manager, which Atoll does not use,
-//             would keep tables per family. As OPTIONS files are refused (cloudfs), RocksDB answers a DDL
-//             that succeeded with an error; what counts is whether there is a handle, or whether the family
-//             is gone.
+//   FAMILY-3  Families are created and dropped in the base database, not in the TransactionDB: the lock
+//             manager of the latter, which Atoll does not use, would keep tables per family. As cloudfs
+//             refuses OPTIONS files, RocksDB returns an error for a DDL that succeeded. So a creation has
+//             succeeded if RocksDB returned a handle, and a drop if the family is gone.
 //   FAMILY-4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family,
 //             which pins its files, is released after a grace period, and not while a compaction uses it;
 //             iterators hold their own reference.

@@ -54,8 +54,9 @@ constexpr uint32_t kHiddenEntriesMax = 10000;
 constexpr size_t kDeletionWindow = 1024, kDeletionsInWindow = 512;
 constexpr double kDeletionRatio = 0.5;
 
-// Part of a memtable's size that its filter takes: eight bits for each entry of 200 bytes, so that of a
-// hundred searches for keys that it lacks three walk its list. The shared family's entries are smaller.
+// The part of a memtable's size that its filter takes. It gives eight bits to each entry of 200 bytes; of a
+// hundred searches for keys that the memtable lacks, three then still walk its skip list. The shared family's
+// entries are smaller.
 constexpr double kMemtableFilterPart = 0.005, kSharedMemtableFilterPart = 0.02;
 constexpr uint64_t kFiltersPartOfBudget = 8;
 
@@ -262,9 +263,10 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   options.compression_manager = split_compression_manager();
   options.memtable_batch_lookup_optimization =
       true;  // a MultiGet's keys are sorted: each search begins at the last
-  // A queue deletes at the end it reads from: without these, each read of its head would pass all that was
-  // deleted since the last compaction. A read that passes so many sends the memtable to disk, and files full
-  // of deletions are compacted.
+  // A table used as a queue deletes rows at the end that it reads from. Without the next two options, each
+  // read of the queue's head would pass all entries deleted since the last compaction. With them, a read that
+  // passes kHiddenEntriesMax of these makes RocksDB flush the memtable, and RocksDB compacts files full of
+  // deletions.
   options.memtable_op_scan_flush_trigger = kHiddenEntriesMax;
   options.table_properties_collector_factories = {parts.deletions};
   options.optimize_filters_for_hits = false;  // unique checks ask for absent keys
@@ -299,8 +301,8 @@ rocksdb::Options bulk_file_options(const Compression &compression, const SharedP
   options.bytes_per_sync = 4ull << 20;  // write-back starts early, so that the sync at the end is short
   options.compression = to_rocksdb(compression.algorithm);
   options.compression_opts = compression_options(compression);
-  // The thread that writes a file is the last one left of a load of one stream. LZ4 is not worth the
-  // hand-over.
+  // At the end of a load of one stream, only the thread that writes the file is still busy; other threads can
+  // compress for it. LZ4 is too cheap to be worth the hand-over.
   if (compression.algorithm == Algorithm::kZstd || compression.algorithm == Algorithm::kZlib)
     options.compression_opts.parallel_threads =
         static_cast<uint32_t>(std::clamp(parts.threads, 1, kCompressionThreadsMax));

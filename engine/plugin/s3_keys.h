@@ -1,13 +1,12 @@
 // Other keys for the bucket while the server runs: SET GLOBAL of atoll_s3_access_key, atoll_s3_session_token
 // and atoll_s3_secret_key.
 //
-// KEYS-1: keys change as a pair. An access key, and a token behind it, wait until the secret key is set, in
-// the same
-//         statement or in a later one. A secret key alone replaces that of the access key in use.
-// KEYS-2: the bucket is read and written with a pair before it is taken. A pair that fails changes nothing,
-// and nothing
-//         of it is kept.
-// KEYS-3: the variables show a mask, never a key; nor does an error.
+// KEYS-1: keys change as a pair. A new access key, and a token that belongs to it, wait until the secret key
+//         is set, in the same statement or in a later one. A secret key alone replaces that of the access key
+//         in use.
+// KEYS-2: a pair is used only after a test that reads and writes the bucket with it. A pair that fails the
+//         test changes nothing, and nothing of it is kept.
+// KEYS-3: the variables show a mask, never a key; an error shows no key either.
 #pragma once
 
 #include "handler/server.h"

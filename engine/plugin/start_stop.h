@@ -26,9 +26,9 @@ void stop_instance();
 // them. Called before the server ends the connections; free when called again.
 void stop_own_statements();
 
-// No statement runs yet: files and catalog are made to agree (plugin/recovery/ddl_recovery.h). Called by the
-// handlerton when the server has gone through its DDL log, `with_log`, and wherever the engine opens later
-// than that: then files may be of before a change that the log would have finished.
+// Makes files and catalog agree (plugin/recovery/ddl_recovery.h). Requires: no statement runs yet. Called by
+// the handlerton when the server has gone through its DDL log (`with_log`), and wherever the engine opens
+// later than that. In the latter case files may be older than a change that the log would have finished.
 void finish_ddl_recovery(bool with_log);
 
 }  // namespace atoll::plugin

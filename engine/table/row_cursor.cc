@@ -73,9 +73,9 @@ void RowCursor::end_statement() {
 
 // ---- Searches ------------------------------------------------------------------------------------
 
-// Rows are refused to reads with locks too, as InnoDB does: the transaction would change rows that its plain
-// reads do not see. A new row needs no reading. Of a table that moved by itself plain reads have what the
-// snapshot shows, at its former place.
+// Reads with locks, too, must not read a table that is too new for the snapshot (as in InnoDB): the
+// transaction would change rows that its plain reads do not see. An insert needs no read. A table that the
+// mover has moved may be read with locks: plain reads find what the snapshot shows at its former place.
 bool RowCursor::begin_reading() {
   if (!table_.locking()) table_.transaction()->make_snapshot();
   if (table_.is_sequence() || !table_.is_newer_than_snapshot(layout().def().readable_from.number))
@@ -98,10 +98,11 @@ Status RowCursor::search(const Seek &seek, uint8_t *record, Found *found) {
   batch_.restart(seek.rows_wanted);
   *found = Found::kTooNew;
   if (!begin_reading()) return Status::Ok();
-  // So does an index built since then; rows found by it with locks are the newest.
+  // An index built after the snapshot is too new, but only for plain reads: reads with locks find the newest
+  // rows by it.
   if (!table_.locking() && table_.is_newer_than_snapshot(index.readable_from)) return Status::Ok();
   guard_.start(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
-  // Before the cursor is opened: it may wait for who inserts the key.
+  // Comes before the cursor is opened, because it may wait for a transaction that inserts the key.
   if (is_one_key) ATOLL_RETURN_IF_ERROR(guard_.protect_point(index, seek.key));
   const bool may_refuse = bounds_.begin(seek, index);
   const bool is_any = seek.reach == Seek::Reach::kAnyRow;

@@ -25,8 +25,8 @@ const codec::Predicate *RowFilter::predicate() {
   return predicate;
 }
 
-// A row that does not match is neither locked nor waited for. The row of a whole primary key is locked before
-// it is read, so there a condition saves no lock.
+// A scan with locks always asks, because a refused row may need no lock (RowCursor::accept_row()). The row of
+// a whole primary key is locked before it is read, so there a condition saves no lock.
 bool RowFilter::is_due(bool is_point_read) {
   if (table_.locking() && !is_point_read) return true;
   if (unasked_ < kUnaskedRows || is_mutant(Mutant::scan_predicate)) {

@@ -1,9 +1,9 @@
-// Which rows conditions in the engine may refuse, and whether it pays to ask them.
+// Decides for which rows the engine evaluates conditions that may refuse them, and whether that pays.
 //
-// The server checks the condition on every row it gets: a predicate pays only by those it refuses. A
-// statement that reads a few rows does without; after so many that passed in a row it is asked for one of
-// sixteen. A scan with locks asks it for every row: a row that does not match is neither locked nor waited
-// for.
+// The server checks the condition on every row that it gets, so a predicate pays only by the rows that it
+// refuses. A statement that reads a few rows does not ask the predicate. After several rows in succession
+// have passed, it asks for one row of sixteen. A scan with locks asks for every row: in a scan of rows
+// without range locks, a row that does not match is neither locked nor waited for, unless it is a large row.
 #pragma once
 
 #include <cstdint>

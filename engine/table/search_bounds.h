@@ -1,8 +1,8 @@
-// What a search and the steps after it may read.
+// The bounds of a search and of the steps after it.
 //
-// The server may say the ends of a range before the search; an exact search has the prefix of its keys, a
-// loose scan (one that searches for the first row of each group) the end of the last range. Nothing outside
-// is read, locked or stepped over.
+// The server may give the ends of a range before the search. An exact search is bounded by the prefix of its
+// keys; a loose scan (one that searches for the first row of each group) by the end of the last range. The
+// engine reads, locks and steps over nothing outside the bounds.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct Bounds {
 struct Seek {
   // What the search may find, unless the server has said the ends of a range.
   enum class Reach : uint8_t {
-    kFirstRow,    // the server may want no more than the first row, whatever it is: none may be refused by a
-                  // predicate, or the search would go on to the end of the index
+    kFirstRow,    // the server may want only the first row, whichever it is; no predicate may refuse a row,
+                  // or the search could go on to the end of the index
     kWholeIndex,  // the scan goes over all of the index
     kAfterKey,    // as kFirstRow, behind a key; a loose scan stays in the last range
     kAnyRow,      // one row, which no condition refuses

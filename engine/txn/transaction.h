@@ -57,9 +57,9 @@ class Transaction {
 
   // Reads. kNotFound is expected. Requires for kSnapshot: a snapshot (else reads latest).
   virtual Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) = 0;
-  // What get() at kLatest says, without the value, of a key that this transaction has locked exclusively.
-  // *range goes from one key of an index to the next, and spares lookups when many are asked for in order.
-  // `end`: the first key behind the index.
+  // Answers as get() at kLatest does, but without the value. Requires: this transaction has locked `key`
+  // exclusively. A caller that asks for many keys of one index in order passes the same *range each time,
+  // which spares lookups. `end`: the first key behind the index.
   virtual Status find_locked(lsm::Family *family, std::string_view key, std::string_view end,
                              AbsentRange *range) = 0;
   // keys.size() results, batched (MultiGet). Keys need not be sorted. Returns the positions, in ascending
@@ -94,19 +94,20 @@ class Transaction {
                         const LockWait &wait, size_t unique_length = 0) = 0;
   virtual uint64_t write_count() const = 0;
 
-  // Keeps others from inserting into [lower, upper) until this transaction ends. Of what others have written
-  // there and not committed, the first in the direction of the scan is an obstacle: the range is locked up to
-  // it, and *obstacle is an index entry of a row that its writer has locked. The caller waits for that row's
-  // lock and asks again for the rest. *obstacle empty: all is locked; a cursor opened from now on sees all
-  // that will ever be there, except own writes. Requires: both bounds in one index of the main side.
+  // Keeps others from inserting into [lower, upper) until this transaction ends. Never waits. If other
+  // transactions have uncommitted writes in the range, the first of these in the direction of the scan is the
+  // obstacle: the range is locked only up to it, and Obstacle::entry is an index entry of a row that its
+  // writer has locked. The caller waits for that row's lock and asks again for the rest. If Obstacle::entry
+  // is empty, the whole range is locked: a cursor opened from now on sees all entries that will ever be in
+  // the range, except own writes. Requires: both bounds in one index of the main side.
   struct Obstacle {
     std::string entry;    // empty: none
     std::string reached;  // forward: the first key not locked; backward: the first locked
   };
   virtual Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper,
                               bool forward) = 0;
-  // Grows whenever a transaction that wrote to the family has ended: what a cursor opened before has not
-  // seen.
+  // A counter that grows when a transaction that wrote to the family ends. A cursor opened before does not
+  // show that transaction's writes.
   virtual uint64_t commits_seen(const lsm::Family *family) const = 0;
 
   // Savepoints. Depth counts the savepoints set and not released, statement ones included.
@@ -116,8 +117,8 @@ class Transaction {
   virtual void forget_savepoint(size_t number) = 0;         // it alone; later ones keep their numbers
   // Locks taken are kept over a savepoint rollback, as InnoDB keeps them.
 
-  // What the log says about this transaction's commit besides its time; of the last call before the commit.
-  // Without one: only the time. Forgotten when the transaction ends.
+  // Sets what the log says about this transaction's commit besides its time. The last call before the commit
+  // counts; without a call the log has the time only. Forgotten when the transaction ends.
   virtual void set_mark(const lsm::CommitMark &mark) = 0;
 
   // End. Locks are released after the commit is visible. `sync`: WAL fsync before return. After commit()

@@ -16,8 +16,9 @@ namespace atoll::txn {
 
 namespace {
 
-// Up to this size the write set stays in memory during commit and while prepared, so that range locks see
-// exactly what was written; beyond it, they see only between which keys. A thousand rows are about 0.3 MB.
+// A write set of up to this size stays in memory during commit and while prepared, so that range locks see
+// exactly what was written. Of a larger write set, range locks see only the first and the last key of each
+// index. A thousand rows are about 0.3 MB.
 constexpr size_t kKeptWriteBytes = 1 << 20;
 
 }  // namespace
@@ -48,7 +49,8 @@ void TransactionImpl::keep_extents() {
   done.swap(writes_);
 }
 
-// The end is told before the writes go: who does not find them any more knows that there was an end.
+// Raises `ended` before it drops the writes: a transaction that no longer finds the writes then sees that
+// their writer has ended.
 void TransactionImpl::forget_writes() {
   FamilyActivity *activity = manager_->activity();
   for (const uint32_t id : written_families_) activity->of(id).ended.fetch_add(1);

@@ -1,8 +1,8 @@
 // Transactions larger than memory: when their writes go to local disk, how they are read there, and how they
 // commit (docs/internals/huge-transactions.md). The files themselves are spill.cc's.
 //
-// The marker, a key in the default family, is there exactly while files have been taken in and the prepared
-// transaction they belong to has not ended in the WAL.
+// The marker is a key in the default family. It exists exactly while the database has taken in the files of a
+// prepared transaction and the WAL does not yet have the record that ends the transaction.
 
 #include <charconv>
 #include <filesystem>
@@ -82,7 +82,8 @@ Status TransactionImpl::spill() {
   return Status::Ok();
 }
 
-// Nothing more will be written: all of it as it shall enter the database.
+// Called when the transaction writes nothing more: brings all of its writes to disk in the form in which they
+// enter the database.
 Status TransactionImpl::spill_rest() {
   ATOLL_RETURN_IF_ERROR(spill());
   return spill_->merge_many();
@@ -170,7 +171,8 @@ Status TransactionImpl::commit_ingestion() {
   return status;
 }
 
-// The record behind the ingestion gives the commit a position in the WAL, which the bucket is measured by.
+// Writes a record to the WAL after the ingestion. The record gives the commit a position in the WAL; by such
+// positions Atoll measures how far the bucket is.
 Status TransactionImpl::commit_spilled(bool sync) {
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(false));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());

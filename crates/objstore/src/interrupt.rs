@@ -1,8 +1,8 @@
 //! Waits that a KILL can end: a statement must not stay in the object layer because the bucket is away.
 //!
-//! The server says whether the waiting thread works for a statement that was killed. Threads that work for nobody,
-//! such as RocksDB's own, are not interrupted this way, but a read gives up where a killed statement may wait for it;
-//! what ends their other waits at a shutdown is [`crate::files::Files::stop_waiting`].
+//! The server says whether the waiting thread works for a statement that was killed. Threads that work for no statement, such as RocksDB's
+//! own, are not interrupted this way; but when a killed statement may wait for such a thread, the thread's read gives up. At a shutdown,
+//! [`crate::files::Files::stop_waiting`] ends the other waits of these threads.
 
 use crate::error::{Result, StoreError};
 use crate::machine;
@@ -16,21 +16,22 @@ use tokio::time::Instant;
 /// How often a waiting thread asks. A tenth of a second is felt by nobody and costs nothing.
 pub(crate) const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The reads of a killed statement go on for so long in all: what it cleans up is read within this time from every bucket
-/// that works.
+/// How long all reads of a killed statement together may go on. Every bucket that works delivers within this time what the statement reads
+/// to clean up.
 const READ_GRACE: Duration = Duration::from_secs(1);
 
-/// And each of them for so long at least, which is enough for what is on local disk.
+/// How long each of these reads may go on at least: long enough for what is on local disk.
 const READ_MIN: Duration = Duration::from_millis(10);
 
 thread_local! {
-    /// Since when the reads of this thread know that its statement was killed. A statement may make hundreds of reads and
-    /// take each failure for an answer: RocksDB's estimates of sizes open every table they need and ignore errors.
+    /// The time at which a read of this thread first saw that the thread's statement was killed. All later reads use it, because a
+    /// statement may make hundreds of reads and take each failure for an answer: RocksDB's estimates of sizes open every table they need
+    /// and ignore errors.
     static KILLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// A read that may keep a killed statement waiting has so long for an answer, though nobody killed its own.
-/// A bucket that works answers within it; a statement that was killed is to end within ten seconds.
+/// How long a read may wait for an answer if a killed statement may wait for it, although the statement of the read itself was not killed.
+/// A bucket that works answers within this time; a killed statement is to end within ten seconds.
 const MAKE_WAY_AFTER: Duration = Duration::from_secs(2);
 
 /// What the server wants of a thread that waits.
@@ -64,8 +65,8 @@ impl Interrupt {
         (self.0)() == Wish::Stop
     }
 
-    /// Runs `read` on this thread until it ends. From the kill of its statement on, all reads of a thread together have
-    /// one second, and then each has ten milliseconds.
+    /// Runs `read` on this thread until it ends. When the thread's statement is killed, all its reads together have one more second; after
+    /// that, each has ten milliseconds.
     ///
     /// Requires: not called on a thread of `runtime`. Errors: `Interrupted`; `Unavailable` after two seconds when the
     /// thread is to make way. What `read` had begun is dropped.

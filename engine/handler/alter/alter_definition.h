@@ -1,5 +1,6 @@
-// The definition a table will have after an ALTER that rewrites no row: which stored column of the new one is
-// which of the old, what rows that are there have for a column they lack, and which indexes come and go.
+// The definition that a table will have after an ALTER that needs no copy by the server: which old column
+// each stored column of the new definition comes from, which value the existing rows have for a column that
+// they lack, and which indexes are added and dropped.
 #pragma once
 
 #include <string>
@@ -35,9 +36,9 @@ struct AlteredDefinition {
 Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
                         const Alter_inplace_info *info, AlteredDefinition *out);
 
-// Does the ALTER write all rows anew, under the keys they have and in a family of their own? FORCE does, and
-// another compression; of one that moves outgrown tables (outgrown.h), only those. `stored`: as in
-// alter_definition().
+// Does the ALTER write all rows anew, under the same keys and in a family of their own? FORCE and a change of
+// the compression do. An ALTER that moves outgrown tables (outgrown.h) does so only for tables and partitions
+// that have outgrown the shared family. `stored`: as in alter_definition().
 bool rewrites_rows(const catalog::TableDef &stored, const TABLE *altered, const Alter_inplace_info *info);
 
 // Gives the table the indexes of `table`, the primary one first, under ordinals that no other index had.

@@ -108,7 +108,8 @@ Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
   return Status(Code::kNoSpace, "its .frm file cannot be written; free space in the data directory");
 }
 
-// Of the first partition of a new table that could not be made: the server would look for it for ever.
+// Drops the logical entry of a new table if its first partition could not be created: otherwise the server
+// would look for the table for ever.
 void drop_without_partitions(const ah::TableName &partition) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const std::string whole(catalog::whole_table(partition.table));

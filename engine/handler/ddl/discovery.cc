@@ -90,8 +90,8 @@ Status rename_whole(const ah::TableName &from, const ah::TableName &to) {
                                           : all->rename(from.database, from.table, to.database, to.table);
 }
 
-// CONVERT PARTITION calls the definition #sql-backup for as long as it takes; that it removes the file later
-// it does not say. The partitions have kept their names.
+// While CONVERT PARTITION runs, the server gives the old definition the name #sql-backup. Later it removes
+// that file without telling the engine, so the entry is dropped here. The partitions have kept their names.
 Status drop_backup_of(const ah::TableName &name) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   if (ah::is_internal(name.table)) return Status::Ok();

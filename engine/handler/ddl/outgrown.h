@@ -10,9 +10,10 @@ struct TABLE;
 
 namespace atoll::handler {
 
-// For the life of this object, an ALTER TABLE ... FORCE of the calling thread moves only what takes more than
-// `bytes_max` in the shared family, and leaves other partitions of the table as they are. Snapshots that are
-// older than the move go on reading: nobody has asked for it.
+// While this object exists, an ALTER TABLE ... FORCE of the calling thread moves only a table or partition
+// that takes more than `bytes_max` in the shared family, and leaves the other partitions of the table as they
+// are. Snapshots that are older than the move can still read the table, because no user has asked for the
+// move.
 class MoveOfOutgrown {
  public:
   explicit MoveOfOutgrown(uint64_t bytes_max);
@@ -20,9 +21,9 @@ class MoveOfOutgrown {
   MoveOfOutgrown(const MoveOfOutgrown &) = delete;
   MoveOfOutgrown &operator=(const MoveOfOutgrown &) = delete;
 
-  // Whether the calling thread is within the life of one.
+  // Whether the calling thread has a MoveOfOutgrown.
   static bool is_running();
-  // Of the one that is running: a table or partition has moved.
+  // Counts a table or partition that the calling thread's ALTER has moved.
   static void note_moved();
   uint32_t moved() const;
   // is_running(), and the table is one to be moved.

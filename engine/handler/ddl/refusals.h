@@ -13,12 +13,14 @@ namespace atoll::handler {
 // True for statements whose clauses are those of the table that is created.
 bool defines_table(const THD *thd);
 
-// FULLTEXT and SPATIAL are refused, never ignored; FOREIGN KEY is ignored, with a warning, by those who asked
-// for it only. Errors: kInvalid, with a text that names the table.
+// FULLTEXT and SPATIAL are always refused. FOREIGN KEY is refused too, unless the user has asked for it to be
+// ignored (atoll_ignore_foreign_keys); then there is a warning. Errors: kInvalid, with a text that names the
+// index or the foreign key.
 Status refuse_unsupported(THD *thd, const TABLE *form);
 
-// A user who moves an encrypted table here is told that it would not be one any more: the server keeps an
-// option that the engine does not know, and says nothing. Errors: kInvalid.
+// Refuses ENCRYPTED=YES, so that a user who moves an encrypted table here learns that it would no longer be
+// encrypted: the server itself keeps an option that the engine does not know, without a warning. Errors:
+// kInvalid.
 Status refuse_encryption(const HA_CREATE_INFO *info);
 
 }  // namespace atoll::handler

@@ -53,9 +53,10 @@ void ha_atoll::choose_columns() {
   }
 }
 
-// The server asks for entries only when the query needs no more than they have, but of the columns that they
-// hold a prefix of it still uses those in the read set: the ends of a range are compared with them,
-// partitions are merged by them. Rows are read then, with the columns that virtual ones are computed from.
+// The server asks for entries alone only when they hold all that the query needs. But entries may hold only a
+// prefix of a column, and the server still uses such a column if it is in the read set: it compares the ends
+// of a range with it, and merges partitions by it. In that case rows are read, with all columns from which
+// virtual ones are computed.
 void ha_atoll::choose_entries() {
   at::WantedColumns &wanted = reader_.wanted();
   wanted.entries_suffice = view_.is_keyread() && active_index != MAX_KEY;
@@ -184,8 +185,9 @@ int ha_atoll::index_first(uchar *record) {
   return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
 }
 
-// The server reads ranges backwards. The last range has no upper end and no row: the server goes on with the
-// range below only if it gets a row, one that it sees is not of the range. "None" means an empty index to it.
+// The server calls this also when it reads ranges backwards and the last range has no upper end. If that
+// range has no row, this returns the nearest row below it: the server sees that the row is not in the range
+// and goes on with the range below. It would take "none" for an empty index and end the read.
 int ha_atoll::index_last(uchar *record) {
   const bool is_in_range = reader_.bounds().has_next();
   at::Seek seek;

@@ -65,8 +65,9 @@ int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, 
   return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
 }
 
-// A join hands over conditions on the entry and its own row together; the row's columns are all there. What
-// they refuse the server never sees, so that it could not give up the row's lock.
+// A join hands over conditions that may concern both the index entry and the join's own row; at this point
+// all columns of the row are there. The server never sees a row that such a condition refuses, so it could
+// not release the row's lock; this function does.
 int ha_atoll::multi_range_read_next(range_id_t *range) {
   for (;;) {
     const int error = next_row_of_ranges(range);

@@ -56,10 +56,10 @@ class ParallelScan {
   // *end: they have. Errors: the first one, of the readers or of `take`.
   Status wait(bool *end);
 
-  // The next row, as it is stored; valid until the next call. *end at the end. Errors: of the readers;
-  // kNoMemory, also of wait(): the process got no memory, or not one thread.
-  // Blocks: until a row is there; returns kUnavailable-free kOk with *waiting after 100 ms without one, so
-  // that the caller can look for KILL.
+  // Gives the next row as it is stored; it is valid until the next call. *end: there are no more rows.
+  // Errors: those of the readers; kNoMemory, also from wait(): the process got no memory, or not one thread.
+  // Blocks: until a row is there. After 100 ms without one it returns kOk and sets *waiting, so that the
+  // caller can look for KILL.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
 
   // The most bytes of rows that have waited for the caller. Call after the end.

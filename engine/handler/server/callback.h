@@ -1,9 +1,10 @@
-// The border of what the server calls by a pointer to a function: callbacks of the handlerton, of system and
-// status variables, of views. The pointer is guarded_function<function, what happens to an exception>; what
-// may happen is below. `make check` finds a callback of the handlerton without it.
+// The border for functions that the server calls by a pointer: callbacks of the handlerton, of system and
+// status variables, and of views. The pointer is guarded_function<function, reaction>. The reactions, which
+// say what happens to an exception, are in this file. `make check` finds a callback of the handlerton that
+// has no such guard.
 //
-// None of these throws, and each is for one of two: `fails_...` for what a statement asked for,
-// `is_logged...` for what nobody waits for an answer of.
+// No function in this file throws. Reactions named `fails...` are for work that a statement asked for; those
+// named `is_logged...` are for work whose result nobody waits for.
 #pragma once
 
 #include "base/border/border.h"

@@ -24,7 +24,8 @@ lsm::CommitMark mark_of_binlogged(const BinlogWrite &write);
 // log.
 lsm::CommitMark mark_of_unlogged(THD *thd);
 
-// The mark of a two-phase commit; `before`: what it was at its prepare, in front of its own events.
+// The mark of a two-phase commit. `before`: BinlogWrite::of(thd) at the prepare, before the server wrote the
+// events of this transaction.
 lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before);
 
 // The mark of a transaction that another connection, or a former process, has prepared: of XA COMMIT, or of a

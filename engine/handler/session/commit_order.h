@@ -1,13 +1,14 @@
-// When the workers of a parallel replica may share a sync of the log.
+// When the workers of a parallel replica may share one sync of the log.
 //
-// The server lets a worker commit once the commit before it has woken it. Within ATOLL a commit may wake the
-// next one before it is synced: the log is written in this order, so no crash keeps the later one alone. A
-// commit that becomes durable elsewhere must come after the sync, because a replica goes on behind the last
-// position that it finds, and what is missing in front of it is lost:
+// The server lets a worker commit once the commit before it has woken that worker. Within ATOLL, a commit may
+// wake the next one before its own sync: the log is written in the order of the commits, so no crash keeps
+// the later commit and loses the earlier one. But if the next commit may become durable elsewhere, the sync
+// must come first. Otherwise a crash could lose the earlier commit for ever, because the replica continues
+// behind the last position that it finds:
 //
-//   another engine has a position   a transaction may be durable there without a word to ATOLL
-//   two-phase commit                a decision in tc.log is durable by itself; what it decides on may be
-//                                   prepared, and synced, before the commit that it follows is written
+//   another engine has a position   a transaction may become durable there without any call of ATOLL
+//   two-phase commit                a decision in tc.log is durable by itself; the transaction it concerns
+//                                   may be prepared, and synced, before the commit in front of it is written
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ class THD;
 
 namespace atoll::handler {
 
-// One of a session, from before its prepared section is written until it is over.
+// A session's two-phase commit, from before its prepared section is written until the commit is over.
 class TwoPhaseCommit {
  public:
   ~TwoPhaseCommit() { end(); }
@@ -30,8 +31,9 @@ class TwoPhaseCommit {
   static std::atomic<int> count_;
 };
 
-// The next commits of this replica are ATOLL's too. Whether a two-phase commit is among them, is_under_way()
-// says once the commit of `thd` is in the log: one that begins later syncs it with its prepared section.
+// Whether the commits of this replica that follow are all within ATOLL. It does not say whether one of them
+// is a two-phase commit: ask TwoPhaseCommit::is_under_way() once the commit of `thd` is in the log. A
+// two-phase commit that begins later syncs the commit of `thd` together with its own prepared section.
 bool next_commits_are_ours(THD *thd);
 
 }  // namespace atoll::handler

@@ -7,14 +7,15 @@ namespace atoll::handler {
 
 // Commits what tc.log says was decided before a crash, in every engine that is ready.
 //
-// MariaDB 10.11 hands ha_recover the list from tc.log and then rolls back all prepared transactions without
-// looking at it. An engine that had made its commit durable keeps its half, the others lose theirs. What is
-// committed here is no longer prepared when the server comes to it; what tc.log does not name it rolls back,
-// rightly.
+// MariaDB 10.11 passes the list from tc.log to ha_recover, which ignores it and rolls back all prepared
+// transactions. So an engine that had made its commit durable would keep its half of a transaction, and the
+// other engines would lose theirs. A transaction that this function commits is no longer prepared when the
+// server comes to it. The server rolls back what tc.log does not name, which is right.
 //
-// The server starts and asks its engines in the order of a hash table. So call at this engine's start, for
-// those that come before it, and again when it is asked for its prepared transactions, for itself and those
-// that come after. Does nothing when there is a binary log. Failures are logged.
+// The server starts its engines, and asks them for their prepared transactions, in the order of a hash table.
+// So call this function when this engine starts, for the engines before it, and again when the server asks
+// this engine for its prepared transactions, for this engine and those after it. Does nothing when there is a
+// binary log. Failures are logged.
 void commit_decided_transactions();
 
 // Whether this start of the server may have to commit what a former process prepared, because the binary log

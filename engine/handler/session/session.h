@@ -80,7 +80,8 @@ class Session {
   // A counter that must be stored with the rows of this transaction.
   void note_auto_increment(uint32_t table_id, uint64_t next);
 
-  // The transaction has told the build of a change: it must hear if the two do not end together.
+  // Remembers that the transaction has logged a change for `build`. The session spoils the build if the
+  // transaction and its log records may end in different ways.
   void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
 
   // The transaction may have changed a table that moved by itself after the transaction's snapshot.

@@ -102,10 +102,10 @@ int commit(handlerton *, THD *thd, bool all) {
   Status status = session->commit(&left);
   const bool may_wake_before_sync = next_commits_are_ours(thd) && !TwoPhaseCommit::is_under_way();
   if (status.ok() && !may_wake_before_sync) status = sync_log(&left);
-  // A replica's worker that waits for this commit before its own may go on once this one is visible and its
-  // locks are gone; not before, or it could become visible first. Disk and bucket are waited for afterwards,
-  // by all of them together. After a failure the server itself tells those who wait; when it is the sync that
-  // fails, no commit behind this one succeeds.
+  // Wakes the replica's worker whose commit waits for this one. It may go on once this commit is visible and
+  // has released its locks; if it went on earlier, its own commit could become visible first. After that, all
+  // such workers wait for disk and bucket together. After a failure, the server itself informs the waiting
+  // workers; if the sync fails, no later commit succeeds.
   if (status.ok()) thd_wakeup_subsequent_commits(thd, 0);
   if (status.ok()) status = sync_log(&left);
   if (status.ok() && left.position != 0) status = engine::running()->gate().after_commit(left.position);

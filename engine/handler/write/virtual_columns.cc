@@ -9,8 +9,8 @@ namespace {
 
 bool is_virtual_text(const Field *field) { return !field->stored_in_db() && (field->flags & BLOB_FLAG); }
 
-// Only the value of a field can be computed: that of all virtual text, as one expression may name another
-// column.
+// The server can compute text only into a field's `value` buffer. So the buffers of all virtual text columns
+// are swapped, because the expression of one column may name another one.
 void swap_virtual_text(TABLE *table) {
   for (Field **field = table->vfield; field != nullptr && *field != nullptr; field++)
     if (is_virtual_text(*field)) static_cast<Field_blob *>(*field)->swap_value_and_read_value();
@@ -34,8 +34,8 @@ bool indexes_virtual_text(const TABLE *table) {
   return false;
 }
 
-// The server's function for it uses TABLE::tmp_set as scratch, where a sort around this read keeps its read
-// set.
+// The server's function, update_virtual_field(), overwrites TABLE::tmp_set, in which a sort around this read
+// keeps its read set. So the set is saved and restored.
 void compute_virtual_columns(TABLE *table, size_t index) {
   const KEY &key = table->key_info[index];
   const size_t bytes = my_bitmap_buffer_size(&table->tmp_set);

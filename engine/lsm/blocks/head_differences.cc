@@ -50,8 +50,8 @@ class LastKey {
   std::string key_;
 };
 
-// Combines each key and value in `heads` with those of the entry before, which are plain in `plain`. That may
-// be the same bytes, if they become plain.
+// Combines each key and value in `heads` with those of the entry before. It reads the plain bytes of that
+// entry from `plain`, which may be `heads` itself if combining turns differences into plain bytes.
 template <typename Eight>
 bool combine_entries(char *heads, const char *plain, size_t entries_bytes, uint32_t head_bytes, Eight eight) {
   LastKey last_key;

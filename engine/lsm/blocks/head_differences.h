@@ -1,8 +1,9 @@
-// The heads of a block's entries (split_block.h) as differences from the entry before.
+// Replaces the heads of a block's entries (split_block.h) by their differences from the entry before.
 //
-// Numbers that count up, a row's number in its key or an id, change in few bytes, but in others each time,
-// and cost a row 2 to 3 bytes. Their differences are the same from row to row and cost nearly nothing. Pure:
-// no RocksDB, no compression. See table FMT-S1 of docs/internals/formats-rows.md.
+// A number that counts up, such as a row's number in its key or an id, changes in few bytes from row to row,
+// but to other values each time. These bytes cost 2 to 3 bytes a row. Their differences are the same from row
+// to row and cost nearly nothing. Pure: no RocksDB, no compression. See table FMT-S1 of
+// docs/internals/formats-rows.md.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,10 @@
 
 namespace atoll::lsm {
 
-// Turns each byte of keys and values in `heads` into its difference from the byte at the same place of the
-// entry before, modulo 256; lengths stay. `heads` and `head_bytes` are those of split_block(), and
-// `entries_bytes` those of the heads of entries. False if keys share more than there is: not a block.
+// Replaces each byte of the keys and values in `heads` by its difference, modulo 256, from the byte at the
+// same place of the entry before. The lengths stay as they are. `heads` and `head_bytes` are those of
+// split_block(); the first `entries_bytes` bytes of `heads` are the heads of entries. Returns false if an
+// entry shares more key bytes than the key before it has: then `heads` is not from a block.
 bool subtract_heads(const std::string &heads, size_t entries_bytes, uint32_t head_bytes,
                     std::string *differing);
 

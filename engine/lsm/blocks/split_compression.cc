@@ -29,8 +29,9 @@ bool is_split(CompressionType type) { return type == kSplitType || type == kDiff
 
 // One block in so many is compressed in all forms.
 constexpr uint32_t kBlocksPerTrial = 16;
-// Below this the frames of two streams cost more than they save. Above, the block is one large value, which
-// has nothing to be told apart from, and would be held in memory up to five times more.
+// Blocks of other sizes are not split. In a smaller block the frames of two streams cost more than they save.
+// A larger block is one large value: it has no rows to compare, and up to five more copies of it would be in
+// memory.
 constexpr size_t kBlockBytesMin = 1024;
 constexpr size_t kBlockBytesMax = 256 * 1024;
 

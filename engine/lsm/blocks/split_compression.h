@@ -10,11 +10,12 @@
 
 namespace atoll::lsm {
 
-// For families and table files of the main and the temp database. It reads what RocksDB's own manager wrote
-// and what it wrote itself; the name in a table file's properties says which. Data blocks compressed by zstd
-// or zlib are split where that makes them smaller: one block in 16 is tried in all three forms and the next
-// 15 follow it, so that it costs a sixteenth of the compression and that of the heads once more. LZ4 has no
-// entropy coder and gains nothing. Thread-safe; one for the process.
+// The compression manager of all families and table files of the main and the temp database. It reads what
+// RocksDB's own manager wrote and what it wrote itself; the manager's name in a table file's properties says
+// which. It splits data blocks that zstd or zlib compresses where that makes them smaller. It tries one block
+// in 16 in all three forms and stores the next 15 in the smallest form. So the trials cost a sixteenth of
+// compressing whole blocks and of compressing the heads once more. LZ4 has no entropy coder and gains
+// nothing. Thread-safe; one for the process.
 const std::shared_ptr<rocksdb::CompressionManager> &split_compression_manager();
 
 }  // namespace atoll::lsm

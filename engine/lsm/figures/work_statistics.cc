@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kNone = kWorkKinds;
 
-// Which Work a ticker belongs to; kNone: none.
+// The WorkKind as which a ticker is counted; kNone: no Work counts it.
 size_t work_of(uint32_t ticker) {
   switch (ticker) {
     case rocksdb::BLOCK_CACHE_HIT:

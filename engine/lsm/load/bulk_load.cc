@@ -269,8 +269,9 @@ Status BulkLoadImpl::ingest() {
   argument.options.link_files = true;  // the file system binds the staged object to the new file number
   argument.options.failed_move_fall_back_to_copy = false;
   argument.options.write_global_seqno = false;
-  // A number of its own would hide the load from older snapshots, and cost that much: files of the last level
-  // with a number are compacted again when the snapshots have gone. The caller keeps such readers away.
+  // With snapshot consistency RocksDB would give the files a sequence number. The number would hide the load
+  // from older snapshots, but RocksDB compacts files of the last level that have one again when the snapshots
+  // have gone. So the files get no number, and the caller keeps readers with older snapshots away.
   argument.options.snapshot_consistency = false;
   argument.options.fill_cache = false;
   const rocksdb::Status status = settings_.db->IngestExternalFiles({argument});

@@ -11,9 +11,10 @@
 namespace atoll::lsm {
 namespace {
 
-// Runs are a sixteenth of the budget: filling, waiting and being sorted take three of them, and the merge
-// of sixteen runs costs four comparisons a row. Many adders get less each: what they fill takes at most a
-// quarter of the budget, and so does what they will fill when those runs are kept.
+// A run takes a sixteenth of the budget. Three runs are in use at a time: one is filled, one waits, one is
+// sorted. The merge of sixteen runs costs four comparisons a row. With many adders runs are smaller: the runs
+// that the adders fill take at most a quarter of the budget. If these stay in memory, the runs that are
+// filled next take at most another quarter.
 constexpr uint64_t kRunsPerBudget = 16;
 constexpr uint64_t kRunsPerAdder = 4;
 constexpr uint64_t kRunBytesMin = 64 * 1024;
@@ -243,8 +244,8 @@ Status ExternalSort::sort_last_runs() {
 
 // ---- merging -------------------------------------------------------------------------------------
 
-// Until so few files are left that they can be merged at once; the first step takes as many as make the
-// others full.
+// Merges files until kMergedFilesMax are left, which can be merged at once. The last step takes only as many
+// as that needs; all steps before it take kMergedFilesMax.
 Status ExternalSort::merge_files(const std::function<bool()> &is_aborted) {
   while (spilled_.size() > kMergedFilesMax) {
     const size_t count = std::min(kMergedFilesMax, spilled_.size() - kMergedFilesMax + 1);

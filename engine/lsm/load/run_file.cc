@@ -129,8 +129,9 @@ Status Ingestion::prepare(rocksdb::DB *db, const std::vector<FamilyFiles> &files
 }
 
 Status Ingestion::commit() {
-  // Held so that the files get a sequence number: without any snapshot they might get 0, which a snapshot
-  // that is taken while the MANIFEST is written would see afterwards and not before.
+  // While a snapshot is held, RocksDB gives the files a sequence number. Without any snapshot it might give
+  // them 0: another transaction's snapshot, taken while RocksDB writes the MANIFEST, would then not show the
+  // rows at first and show them later.
   const rocksdb::ManagedSnapshot before(handle_->db);
   const Status status = from_rocksdb(handle_->db->CommitFileIngestionHandle(std::move(handle_->files)));
   handle_.reset();

@@ -53,8 +53,8 @@ class PastDatabaseImpl final : public PastDatabase {
     db_options.env = env_.get();
     db_options.info_log = make_info_log(directory_);
     db_options.max_open_files = kOpenFilesMax;
-    // What its log holds is never flushed: counted with the present's memtables it would make those flush for
-    // ever.
+    // The past state never flushes the rows that it reads from its log. If they counted towards the budget of
+    // the present's memtables, the present would flush for ever.
     db_options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(0);
     std::vector<std::string> names;
     const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(db_options, directory_, &names);

@@ -27,8 +27,8 @@ class ManualCompactions {
   // Runs it to its end. When this thread is interrupted, the work is told so and goes on without it.
   // Errors: kInterrupted; kNoMemory: there is no thread for it, and it was not begun; those of the work.
   Status run(Work work);
-  // Ends what is still running. Blocks: until the bucket takes table files, unless it was said that none need
-  // to wait (atoll_store_stop_waiting).
+  // Cancels the compactions that still run and waits for their ends. Blocks: until the bucket takes table
+  // files, unless atoll_store_stop_waiting() was called.
   void stop();
 
  private:

@@ -120,8 +120,8 @@ class FullDisk final : public rocksdb::FileSystemWrapper {
   std::atomic<bool> is_full{false};
 };
 
-// What all can see and is not known to be on disk must not become the past of anything: RocksDB would go on
-// as soon as there is space.
+// Nothing may be committed after commits that are visible but perhaps not on disk. RocksDB by itself would go
+// on as soon as there is space.
 TEST(WalSyncTest, after_a_failed_sync_nothing_is_written_until_the_database_is_opened_again) {
   const TestDatabase directories(true);
   const std::string path = (directories.root() / "db").string();

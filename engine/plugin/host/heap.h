@@ -5,27 +5,28 @@
 
 namespace atoll::plugin {
 
-// Makes the C library give memory that was freed back to the system. It is the whole server's, so only where
-// the administrator asks (atoll_bound_heap). Call once, at start.
+// Makes the C library give freed memory back to the system. The library's heap belongs to the whole server,
+// so this is done only where the administrator asks for it (atoll_bound_heap). Call once, at start.
 //
-// It gives threads heaps of their own, of 64 MiB each. By default the limits from which a buffer is mapped by
-// itself, and from which the free end of a heap is given back, grow with the largest buffer that was ever
-// freed, up to 32 and 64 MiB: then a heap keeps all that its thread has freed, and the threads of later
-// statements use other heaps. Here the limits are fixed, lower ones
-// where the process may use less than 1 GiB, and there are as many heaps as cores, at least
-// two, not eight for each core: what one thread has freed, others then use. The load of 6 TPC-C warehouses
-// with caches of 128 MiB, on two cores, twice each: at most 416 and 373 MiB before, 327 and 350 with two
-// heaps, CPU seconds 32.7 and 32.6, 30.2 and 31.3. Does nothing where the administrator has set one of these
-// limits by MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, MALLOC_ARENA_MAX or GLIBC_TUNABLES, and where the
-// heap is another library's.
+// The library gives threads heaps of their own, of 64 MiB each. It has two limits: the size from which a
+// buffer is mapped by itself, and the size from which the free end of a heap is given back. By default both
+// grow with the largest buffer that was ever freed, up to 32 and 64 MiB. Then a heap keeps everything that
+// its thread has freed, while the threads of later statements use other heaps. This function fixes the
+// limits, at lower values where the process may use less than 1 GiB. It also allows only as many heaps as
+// cores, at least two, instead of eight for each core, so that threads use what other threads have freed.
+// Measured: the load of 6 TPC-C warehouses with caches of 128 MiB, on two cores, two runs each. Before: at
+// most 416 and 373 MiB, 32.7 and 32.6 CPU seconds; with two heaps: 327 and 350 MiB, 30.2 and 31.3 CPU
+// seconds. Does nothing where the administrator has set one of these limits by MALLOC_TRIM_THRESHOLD_,
+// MALLOC_MMAP_THRESHOLD_, MALLOC_ARENA_MAX or GLIBC_TUNABLES, and where the heap is another library's.
 void bound_heap();
 
-// Gives back what is free in the middle of heaps, if a good part more of the process is resident and in no
-// buffer than the last time: the blocks that a scan's threads take into the block cache push out blocks that
-// lie in the heaps of others. Counting that costs 50 ms for 200,000 free chunks; it is done every 2 seconds,
-// when the process has grown, and each time while more than three quarters of memory_limit_bytes() are
-// resident: there the kernel would end the process for what is in no buffer. Does nothing where /proc cannot
-// be read. Returns the resident bytes that are left, 0: unknown. Call every kHeapLookMs. Threads: one.
+// Gives free memory in the middle of heaps back to the system, if the resident memory that is in no buffer
+// has grown by a good part since the last time. It grows, for example, when a scan's threads put blocks into
+// the block cache and so push out blocks that lie in the heaps of other threads. Counting what is in buffers
+// costs 50 ms for 200,000 free chunks. So it is done every 2 seconds, when the process has grown, and on each
+// call while more than three quarters of memory_limit_bytes() are resident: there, memory that is in no
+// buffer could make the kernel end the process. Does nothing where /proc cannot be read. Returns the resident
+// bytes that are left, 0: unknown. Call every kHeapLookMs. Threads: one.
 uint64_t return_free_memory();
 inline constexpr int kHeapLookMs = 250;
 

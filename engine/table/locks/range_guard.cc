@@ -30,7 +30,8 @@ Status RangeGuard::protect_point(const IndexLayout &index, const std::string &ke
   return status;
 }
 
-// A range that is not free (of big prepared transactions only the bounds are known) is not waited for.
+// If another transaction may have written in the range (of big prepared transactions only the bounds are
+// known), this function does not wait for it, and the row lock stays.
 void RangeGuard::leave_absent(const IndexLayout &index, const std::string &key) {
   if (table_.is_temporary() || checks_long_unique(index)) return;
   if (table_.protects_ranges()) {
@@ -86,7 +87,8 @@ Status RangeGuard::wait_for(const std::string &entry, const std::string &goal, c
   if (status.code() != Code::kLockTimeout || !table_.mode().skip_locked) return status;
   *waited = true;
   const std::string behind = scan.forward ? next_key(entry) : entry;
-  // Of a big transaction only the bounds are known: the rest of this step stays open to it.
+  // Of a big transaction only the bounds of its writes are known. Then the scan goes past the rest of this
+  // step without a lock on it.
   const bool is_exact = reached_ == (scan.forward ? entry : next_key(entry));
   reached_ = is_exact ? behind : goal;
   return Status::Ok();

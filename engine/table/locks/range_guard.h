@@ -28,17 +28,18 @@ class RangeGuard {
   void resume_at(const std::string &last, bool forward);
   bool is_forward() const { return is_forward_; }
 
-  // `key` is all parts of unique index `index`, none of them NULL: locks it, instead of a range, if ranges
-  // are protected or the server checks a long unique key. Inserts lock the same key, so who gets it has
-  // waited for them. Errors: those of the lock.
+  // Locks `key` instead of a range, if ranges are protected or the server checks a long unique key. Inserts
+  // lock the same key, so a scan that gets the lock has waited for them. Requires: `key` has all parts of
+  // unique index `index`, and none of them is NULL. Errors: those of the lock.
   Status protect_point(const IndexLayout &index, const std::string &key);
   // Whether that was done.
   bool is_point() const { return kind_ == Kind::kPoint; }
-  // There is no row of the locked `key`. Others may look for it as well: the lock becomes one on the range of
-  // this key, which keeps inserts away only. Where ranges are not protected nothing stays.
+  // Called when the locked `key` has no row. Replaces the row lock by a lock on the range of this key, which
+  // keeps only inserts away: other transactions may look for the key as well. Where ranges are not protected,
+  // no lock stays. The lock of a long unique key stays as it is.
   void leave_absent(const IndexLayout &index, const std::string &key);
 
-  // What a scan reads of: `index`, MAX or the number of a secondary index whose entries name rows.
+  // What a scan reads: rows, or the entries of a secondary index, which name rows.
   struct Scan {
     const Bounds &bounds;
     int secondary;  // number of the secondary index; -1: rows

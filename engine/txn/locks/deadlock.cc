@@ -14,8 +14,9 @@
 
 namespace atoll::txn {
 
-// Pushes the waiters that `request` waits for. The stack ends with the front of the queue, so that it is
-// expanded first: those behind stop at it, which makes the search linear in the length of the queue.
+// Pushes the waiters that `request` waits for. It pushes the front of the queue last, so that the search
+// expands the front first. The search of a request further behind stops at an expanded request, which makes
+// the whole search linear in the length of the queue.
 void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
   MutexLock guard(mutex_of(*request));
   if (request->state != RequestState::kWaiting) return;
@@ -59,7 +60,7 @@ Request *LockTable::Impl::find_cycle(Request *start) {
   return nullptr;
 }
 
-// Both wait, and cannot stop to without the graph mutex: their users are there.
+// Both owners wait, and neither can end its wait without the graph mutex. So the users of both still exist.
 bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const {
   void *user = owner.user.load(), *other = than.user.load();
   if (victim_preference && user != nullptr && other != nullptr)

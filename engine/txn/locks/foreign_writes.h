@@ -1,7 +1,8 @@
-// What the other transactions have written and not committed, as far as a range lock must know it.
+// The uncommitted writes of other transactions, as far as a range lock must know them.
 //
-// Own writes are private to a transaction, so a scan does not meet them. Before it locks a range it has to
-// ask for them here: the entry would appear in the locked range at the other's commit.
+// A transaction's writes are private until it commits, so the scan of another transaction does not meet them.
+// Before the scan locks a range it must ask for them here: otherwise an entry would appear in the locked
+// range when its writer commits.
 //
 // Invariant
 //   TXN-3  From its first write to a family until that write is visible to everybody or undone, a transaction

@@ -126,7 +126,8 @@ Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_ne
   return add_grant(lock, owner, mode, nullptr);
 }
 
-// Upgrades stand in front of everybody who does not hold the lock yet: they could never go first.
+// An upgrade goes in front of all requests whose owners do not hold the lock yet: none of these could be
+// granted before it.
 void enqueue(Lock *lock, Request *request) {
   request->lock = lock;
   request->grant = find_grant(lock, request->owner);
@@ -383,8 +384,8 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
   return Status::Ok();
 }
 
-// A lock() of this key may have become part of a row range, which is never taken back; so what was locked on
-// top of it, in a stronger mode perhaps, must not be taken back alone.
+// An earlier lock() of this key may have become part of a row range, and unlock() never takes a row range
+// back. Then unlock() must not take back a later lock() of the key either, whose mode may be stronger.
 void LockTable::Impl::pin_exchanged(const Request &request) {
   const RangeSlot &slot = slot_of(request.key);
   Shard &shard = shard_of(request.hash);

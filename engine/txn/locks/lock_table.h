@@ -16,8 +16,8 @@
 //           without one, the owner with the fewest locks, and of equals the one whose request closed the
 //           cycle. Its request fails with kDeadlock.
 //   LOCK-3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
-//   LOCK-4  The key that lock_insert() is called for lies in no range that another owner has locked by then.
-//           A range is granted only up to the first key that another owner has written and not committed.
+//   LOCK-4  When lock_insert() calls `write`, its key lies in no range that another owner has locked. A range
+//           is granted only up to the first key that another owner has written and not committed.
 //   LOCK-5  An owner's row ranges lock at least what its row locks would lock if they were kept one by one.
 // Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (LOCK-4), row_range_test.cc
 //        (LOCK-5), lock_stress_test.cc (LOCK-1 to LOCK-3 and LOCK-5 against a model), range_test.cc (LOCK-4
@@ -143,8 +143,9 @@ class LockTable {
   // index and mode. Row locks that somebody waits for stay. 0: never. Any time.
   void set_row_locks_max(size_t count, size_t ranges_max = KeyRanges::kRangesMax);
 
-  // Locks exclusively what a transaction found prepared at open has written. Two of those never wrote the
-  // same key, so row ranges are not looked at. Errors: kLockTimeout: somebody has a row lock on it.
+  // Locks exclusively a key that a transaction found prepared at open has written. Two such transactions
+  // never wrote the same key, so this call ignores row ranges. Errors: kLockTimeout: another owner has a row
+  // lock on the key.
   Status lock_recovered(LockOwner *owner, const LockKey &key);
 
   // True if `owner` has a row lock on `key` at least in `mode`; exchanged ones are not looked for.
@@ -159,8 +160,8 @@ class LockTable {
   // True when somebody, `owner` included, holds a range in the index of `key` (or in one that shares its
   // slot). One atomic read, in one order with lock_range(): see Transaction::insert().
   bool has_ranges(const LockKey &key) const;
-  // Lets `narrow` cut [*lower, *upper) to where nothing uncommitted is in the way, then takes the rest. Waits
-  // for nobody. Requires: both bounds in one index.
+  // Lets `narrow` cut [*lower, *upper) down to where other owners have no uncommitted writes, then locks what
+  // is left. Never waits. Requires: both bounds in one index.
   using Narrow = std::function<void(std::string *lower, std::string *upper)>;
   void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
                   const Narrow &narrow);

@@ -8,14 +8,14 @@
 //   LOCKTAB-2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
 //              the shard mutex.
 //   LOCKTAB-3  A lock is in the table if and only if it has a holder or a waiter.
-//   LOCKTAB-4  A slot's holds and queue change only under its mutex. Its `count` is raised before the keys of
-//   a
-//              new range are searched for writes of others, and lowered after the range is gone.
-//   LOCKTAB-5  A thread that grants a row lock, or enters its queue, has either seen under the shard's mutex
-//   that
-//              the slot has no row ranges, or holds the slot's mutex too and has looked at them. A row lock
-//              is exchanged only while its queue is empty. A request in the queue of a lock is therefore
-//              blocked by no row range, and can be granted without another look.
+//   LOCKTAB-4  A slot's holds and queue change only under its mutex. A thread raises the slot's `count`
+//              before it searches the keys of a new range for writes of others, and lowers it after the range
+//              is gone.
+//   LOCKTAB-5  Before a thread grants a row lock, or puts a request into the lock's queue, it does one of two
+//              things. Either it sees, under the shard's mutex, that the slot has no row ranges. Or it holds
+//              the slot's mutex too and has looked at the row ranges. A row lock is exchanged only while its
+//              queue is empty. Therefore no row range blocks a request in a lock's queue, and the request can
+//              be granted without another look.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ struct Request {
   uint32_t hash = 0;
   LockMode mode = LockMode::kShared;
   bool upgrade = false;
-  RequestState state = RequestState::kWaiting;  // guarded by the shard mutex
+  RequestState state = RequestState::kWaiting;  // guarded by Impl::mutex_of() of the request
   // Work of the search for cycles, guarded by the graph mutex.
   uint64_t visited_epoch = 0;
   uint64_t expanded_epoch = 0;
@@ -109,8 +109,8 @@ struct RangeHold {
 // The indexes with the same hash; see Impl::slot_of().
 struct alignas(64) RangeSlot {
   std::atomic<uint32_t> count{0};  // of holds, including those that a thread is about to make
-  // Number of holds with row ranges. Raised under the shards' mutexes, before the exchanged row locks are
-  // removed.
+  // Number of holds with row ranges. A thread raises it under the slot's mutex, before it removes the
+  // exchanged row locks under the mutexes of their shards.
   std::atomic<uint32_t> row_ranges{0};
   mutable Mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
@@ -198,8 +198,8 @@ struct LockTable::Impl {
   Deadlock::Member describe_member(const Request &request, const Request &blocker) const;
 };
 
-// Of a lock that was granted and not noted, nobody would ever take the grant back: room for the note comes
-// first.
+// Makes room in `notes` for one more note of a lock. Call it before the lock is granted: a granted lock that
+// its owner cannot note would never be released.
 template <typename T>
 void make_room(std::vector<T> *notes) {
   if (notes->size() == notes->capacity()) notes->reserve(std::max<size_t>(2 * notes->size(), 8));

@@ -1,8 +1,9 @@
 // Range locks: which keys of an index nobody else may insert, and the inserts that wait for that.
 //
-// A range waits for nobody: what stands in its way is cut off by the caller (Narrow), who waits for it as a
-// row lock and comes again. Only inserts wait here, and row locks for row ranges (row_range.cc). So an insert
-// that meets no range in its index costs one atomic read, and a range costs one mutex.
+// A request for a range never waits. The caller's Narrow cuts the range off at the first uncommitted write of
+// another owner; the caller then waits for the row lock of that write and asks for the rest. Only inserts
+// wait here, and row locks that row ranges block (row_range.cc). So an insert that meets no range in its
+// index costs one atomic read, and a range costs one mutex.
 
 #include <algorithm>
 #include <chrono>
@@ -39,7 +40,7 @@ RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const
   return nullptr;
 }
 
-// It stands at both places or, after an exception, at none.
+// Adds a hold to the slot and to the owner or, after an exception, to neither.
 RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key) {
   auto made = std::make_unique<RangeHold>();
   RangeHold *hold = made.get();
@@ -85,7 +86,8 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   RangeSlot &slot = impl_->slot_of(key);
   MutexLock guard(slot.mutex);
   RangeHold *hold = find_hold(slot, state, key);
-  // Made and counted first: an insert that `narrow` does not see yet sees this, and comes to the mutex.
+  // The hold is made and counted before `narrow` runs: an insert whose write `narrow` does not see yet then
+  // sees the count, and takes the slot's mutex.
   if (hold == nullptr) hold = make_hold(&slot, state, key);
   narrow(lower, upper);
   if (*lower >= *upper) return;

@@ -23,7 +23,8 @@ namespace {
 // So many are exchanged under one slot's mutex: about 0.5 ms.
 constexpr size_t kExchangedAtOnce = 1000;
 
-// The end of a range that has `key` in it and otherwise only keys that begin with it: no index has such ones.
+// Sets *end so that [key, *end) holds `key` and, besides it, only longer keys that begin with `key`. No index
+// has such longer keys.
 void set_range_end(std::string_view key, std::string *end) {
   end->assign(key);
   for (size_t i = end->size(); i > 0; --i) {

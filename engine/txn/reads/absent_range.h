@@ -1,12 +1,13 @@
-// Keys that no committed row has, remembered from one row to the next while many rows are inserted.
+// Remembers a range of keys that no committed row has, while a transaction inserts many rows.
 //
-// Rows often come in the order of their keys, with none of others between them: then one search tells of all
-// of them what a lookup tells of each. Searches begin when there are many rows, and become rare where they do
-// not pay.
+// Rows often come in the order of their keys, and no rows of others lie between them. Then one search tells
+// of all these keys what a lookup tells of one. Searches begin when a transaction inserts many rows, and
+// become rare where they do not pay.
 //
-// Why an answer stays right: a new key is committed by a transaction that has locked it, and that transaction
-// is counted in FamilyActivity::ended when its commit is visible, before its locks go. So whoever has locked
-// the key, and finds the count as it was before the search, knows that the search has seen all there is.
+// Why an answer stays right: a transaction that commits a new key has locked the key. FamilyActivity::ended
+// counts this transaction after its commit is visible and before it releases its locks. So if a transaction
+// has locked a key, and the count is the same as before the search, then the search has seen every committed
+// row with that key.
 // Tests: absent_range_test.cc.
 #pragma once
 
@@ -29,7 +30,7 @@ class AbsentRange {
     ++rows_served_;
     return true;
   }
-  // For a key of which contains() knows nothing: whether to search from it on, instead of looking it up.
+  // Asked about a key for which contains() was false. True: search from this key on instead of looking it up.
   bool is_search_due() {
     if (std::exchange(is_used_, false)) {
       pause_ = rows_served_ < kRowsMin ? std::clamp(pause_ * 2, kRowsMin, kPauseMax) : 0;

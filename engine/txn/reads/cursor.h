@@ -75,9 +75,10 @@ class Cursor final : public rocksdb::Iterator {
     range_ = ranges_.empty() ? nullptr : find_remembered();
   }
 
-  // Searches within exactly these bounds are answered from `range` from the next set_bounds() on. Where only
-  // the first entries are remembered, a read that comes to the last of them goes on in RocksDB: without a
-  // search if its iterator is still there. Requires: `range` is whole or not empty.
+  // From the next set_bounds() with exactly these bounds on, the cursor answers searches from `range`. If
+  // `range` is only a start (the first entries of the range), a read that comes to the last remembered entry
+  // goes on in RocksDB, without a search if RocksDB's iterator still stands on that entry. Requires: `range`
+  // is whole or not empty.
   void remember(std::string lower, RememberedRange range) {
     if (is_mutant(Mutant::remembered)) return;
     if (ranges_.size() >= kRememberedRangesMax && !ranges_.contains(lower)) return;
@@ -141,7 +142,8 @@ class Cursor final : public rocksdb::Iterator {
     under_ = nullptr;
     step();
   }
-  // Before the first entry is behind the last one, too. On the last one of a start the iterator takes over.
+  // Moves to a place in the remembered range. The place before the first entry wraps around to one behind the
+  // last, which is invalid too. On the last entry of a start, RocksDB's iterator takes over.
   void stand(size_t place) {
     place_ = place;
     if (range_->is_whole || place + 1 != range_->entries.size()) return;
@@ -149,7 +151,7 @@ class Cursor final : public rocksdb::Iterator {
     leave_range();
   }
   void leave_range() { range_ = under_ = nullptr; }
-  // Backwards a start is of no use.
+  // A backward search cannot use a start.
   void leave_start() {
     if (range_ != nullptr && !range_->is_whole) leave_range();
   }

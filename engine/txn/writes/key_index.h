@@ -1,10 +1,10 @@
 // The keys that a transaction has written to one family, in order: leaves of sorted slots under one sorted
 // list of leaves.
 //
-// A tree with a node per key waits for memory at each of its levels, 20 and more at a million keys in random
-// order. Here the first bytes of keys stand beside each other in the slots, and a search meets some cache
-// lines. One list of leaves, not a tree of them: at ten million keys, which fill gigabytes, moving its end
-// costs an insertion less than a microsecond.
+// A search in a tree with one node per key waits for memory at each level: 20 levels and more at a million
+// keys in random order. Here the first bytes of keys stand beside each other in the slots, so a search reads
+// only some cache lines. The leaves are in one list, not in a tree: even at ten million keys, which fill
+// gigabytes, an insertion that moves the end of the list takes less than a microsecond for it.
 //
 // Entries stay where they are until they are erased; iterators end with the next insertion or erasure. One
 // thread at a time.
@@ -56,8 +56,8 @@ class KeyIndex {
   size_t memory_bytes() const { return leaves_.capacity() * sizeof(Leaf) + slots_bytes_; }
 
  private:
-  // The first 16 bytes of a key, filled up with zeros; keys that differ compare as these do, unless they are
-  // equal.
+  // The first 16 bytes of a key, filled up with zeros. Two keys whose starts differ compare as their starts
+  // do.
   struct Start {
     explicit Start(std::string_view key);
     Start() = default;

@@ -1,5 +1,5 @@
-//! The cache gives way first: before its disk is full, it gives space back to those who cannot do without, which are
-//! the log, new table files, and everything else of the server on that disk.
+//! The cache gives way first: before its disk is full, the cache frees space for what cannot do without it, which is the log, new table
+//! files, and everything else of the server on that disk.
 
 use super::Cache;
 use crate::log::Level;

@@ -42,7 +42,7 @@ pub(super) struct Entry {
     number: AtomicU64,
     pub(super) upload: Mutex<Upload>,
     pub(super) place: RwLock<Place>,
-    /// The local file that tells of a shared object, until a root does (FILE-6).
+    /// The note that says which shared object this number has; kept until a root says so (FILE-6).
     note: Mutex<Option<PathBuf>>,
 }
 

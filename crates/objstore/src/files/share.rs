@@ -1,8 +1,8 @@
 //! One object under several numbers: the files that a clone of a table has in common with the table.
 //!
 //! FILE-5  An object is garbage when the last of its numbers is given up.
-//! FILE-6  A number that shares an object is noted in RocksDB's directory before the MANIFEST can name it, until a root names
-//!         it: no local file tells which object it is.
+//! FILE-6  A number that shares an object has a note in RocksDB's directory, from before the MANIFEST can name the number until a root
+//!         names it: no other local file tells which object the number has.
 
 use super::entry::Entry;
 use super::{FileRecord, Files, State, closing};
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file that shares the object of another, and the local file that says so until a root does.
+/// A file that shares the object of another one, and its note: the local file that says so until a root does.
 #[derive(Debug)]
 pub(crate) struct SharedFile {
     pub(crate) number: u64,
@@ -82,10 +82,9 @@ impl Files {
         Ok(entry.record())
     }
 
-    /// From now on file `shared.number` has the content of file `from`. The note must be durable; it is deleted when it is not
-    /// needed any more, also after an error.
+    /// Makes file `shared.number` share the object of file `from`. The note is deleted when it is not needed any more, also after an error.
     ///
-    /// Errors: `NotFound` when `from` does not have the object of the record any more.
+    /// Requires: the note is durable. Errors: `NotFound` when `from` does not have the object of the record any more.
     pub(crate) fn share(&self, from: u64, shared: SharedFile) -> Result<()> {
         let mut state = self.state.lock();
         if state.live.get(&from).is_none_or(|entry| entry.key != shared.record.key) {

@@ -42,7 +42,7 @@ pub(crate) fn join(origin: &str, key: &str) -> String {
 }
 
 impl Bucket {
-    /// What databases call this one in which files of this one are read: its prefix, or its directory without the first slash.
+    /// The origin under which other databases read files of this one: its prefix, or its directory without the first slash.
     pub fn origin(&self) -> String {
         let directory = self.parts.directory.as_ref().map(|root| root.to_string_lossy().into_owned());
         directory.unwrap_or_else(|| self.parts.prefix.clone()).trim_matches('/').to_owned()

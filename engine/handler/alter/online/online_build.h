@@ -52,7 +52,8 @@ class OnlineBuild {
   // Notes a change of a row in the writer's transaction. Errors: those of Transaction::put.
   Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after);
 
-  // The build would be wrong: a transaction's end and its log records went different ways. The ALTER fails.
+  // Makes the ALTER fail: a transaction and its log records may not have ended in the same way (both
+  // committed or both rolled back), so what is built would be wrong.
   void spoil(const char *reason) { spoiled_.store(reason, std::memory_order_release); }
 
   // Moves what has been committed to the log into what is built. *records: how many there were. `progress` is

@@ -91,7 +91,8 @@ Status OnlineClaims::find_claimed_row(const std::string &key, std::string *row) 
   return read_scanned_row(key, source_.rows_start + claim.substr(start.size()), row);
 }
 
-// A row that has another new key by now is about to be logged so: until then nobody has the key.
+// If the stored row has another new key by now, the log records that say so are about to become visible.
+// Until then no row has `key`.
 Status OnlineClaims::read_scanned_row(const std::string &key, const std::string &old_key, std::string *row) {
   std::string stored;
   ATOLL_RETURN_IF_ERROR(get(old_key, &stored));

@@ -1,12 +1,14 @@
 // The whole table in the order of another primary key, built while others write (online_rekey.h).
 //
-// Two rows may want the same new key for a while, if one is about to change: writers keep to the old keys
-// only. So there is a claim for each row, new key | old key. The log has the claims that come and go, with
-// the rows. A replay first puts them into effect and then settles each new key that was touched: it gets the
-// row of its first claim, or nothing. A key with two claims at the end is a duplicate.
+// Writers check only the old keys, so for a while two rows may have the same new key, until one of them
+// changes. Therefore each row has a claim, new key | old key. The log holds the claims that writers add and
+// remove, with their rows. A replay first applies those claims and then settles each new key that they touch:
+// the key gets the row of its first claim, or no row if it has no claim. A key with two claims at the end is
+// a duplicate.
 //
-// A claim of the scan has no row: as long as it stands, the row is stored as it was then. A logged claim has
-// one, because a transaction's log records can be seen shortly before its rows.
+// A claim made by the scan holds no row: as long as the claim exists, the row is still stored under its old
+// key as the scan saw it. A claim from the log holds its row, because the log records of a transaction can
+// become visible shortly before its rows.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,12 @@
-//! Table files that a database gets from elsewhere. A copier claims an epoch of the database, copies the files below the database's
-//! own prefix, and then writes the root that names them.
+//! Brings table files from elsewhere into a database. A *copier* claims an epoch of the database, copies the files below the database's own
+//! prefix, and then writes the root that names them.
 //!
-//! The name of a copy is made from the name of its source. So the copier that follows one that died finds the copies that exist.
+//! The name of a copy is made from the name of its source. So when a copier has died, the next one finds the copies that exist.
 //!
-//! ADOPT-1: a copy that no root of the database names yet is used only if every epoch since it was made was a copier's. A server deletes
-//!     what no root of its own names. Its deletion may land late, and a copier cannot know which objects it concerns. Copiers delete only what the
-//!     copier of a newer root does not name (mirror.rs), and no copier uses that again.
+//! ADOPT-1: a copier uses a copy that no root of the database names yet only if every epoch since the copy was made was claimed by a
+//!     copier. A server deletes what no root of its own names; its deletion may land late, and a copier cannot know which objects it
+//!     concerns. A copier deletes only what its own root, the newest one, does not name (mirror.rs), and no copier uses such an object
+//!     again.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileRecord, Labels};
@@ -165,7 +166,8 @@ impl Copier<'_> {
         Ok(reusable)
     }
 
-    /// Says that this copier lives, if it was last said at `before` and that is long ago. Returns when it was said.
+    /// Writes the hint that this copier lives, unless it was last written at `before` and that is not long ago. Returns when the hint was
+    /// last written.
     async fn show(&self, before: Option<Instant>) -> Result<Instant> {
         if let Some(before) = before.filter(|before| before.elapsed() < SHOW_INTERVAL) {
             return Ok(before);
@@ -184,7 +186,8 @@ impl Copier<'_> {
     }
 }
 
-/// What a copy is called after. The checksum is part of it, because a bucket that was put back gives a name a second time.
+/// The fingerprint from which the name of a copy is made. It includes the checksum, because a bucket that was put back to an earlier state
+/// gives a name a second time.
 fn identity_of(file: &FileRecord) -> String {
     fingerprint(format!("{} {} {:08x}", file.key, file.size, file.crc32c).as_bytes())
 }

@@ -8,10 +8,10 @@
 //! create the releases of the pins, unless a snapshot or the history of the clone still reads foreign files
 //! ```
 //!
-//! MATERIALIZE-1: dying before `root/E/1` changes nothing (CLAIM-3), but that copies are there, which the next try uses.
+//! MATERIALIZE-1: a copier that dies before `root/E/1` changes nothing (CLAIM-3), except that it leaves copies, which the next try uses.
 //! MATERIALIZE-2: a pin in a parent is released only when no root that is kept here names a foreign file (CLONE-5).
-//! MATERIALIZE-3: `root/E/1` is newer than every local directory, so a server sets its own aside and rebuilds it: it would read
-//!     foreign files. So an owner that was not closed in order is refused: its directory may have what the bucket lacks.
+//! MATERIALIZE-3: `root/E/1` is newer than every local directory. So a server sets its own directory aside, which would read foreign files,
+//!     and rebuilds it. Therefore an owner that was not closed in order is refused: its directory may have what the bucket lacks.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;

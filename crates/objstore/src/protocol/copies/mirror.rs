@@ -173,7 +173,8 @@ impl Inspector {
         Ok(CopyStatus { adopted, copied_log_bytes, deleted_objects, ..status_of(&db_uuid, moment) })
     }
 
-    /// Copiers into the place of this one, which is the newest there, have died or are fenced. So are their pins: without use.
+    /// Deletes the pins of other copiers into `place`. This copier is the newest there, so the others have died or are fenced, and nobody
+    /// needs their pins.
     async fn drop_other_pins(&self, own: &str, place: &str) -> Result<()> {
         let listed = self.bucket().list(names::PIN_DIR, None).await?;
         for key in listed.into_iter().map(|object| object.key) {

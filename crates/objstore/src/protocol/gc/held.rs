@@ -73,8 +73,8 @@ impl Held {
     }
 }
 
-/// What the pin `key` needs; nothing when it or its root is gone: its writer has seen the horizon and given up, or died before
-/// it could (PIN-1), because the root of a pin that counts is never deleted.
+/// What the pin `key` needs. Nothing when the pin or its root is gone: the root of a pin that counts is never deleted, so the writer of
+/// this pin has seen the horizon and given up, or has died before it could (PIN-1).
 ///
 /// Errors: `Corruption` when it is no pin, or a part of its root is absent or damaged.
 pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Arc<str>>> {

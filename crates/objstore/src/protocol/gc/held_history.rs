@@ -1,8 +1,8 @@
 //! What the pins of the history keep from the collector: the objects of their roots, and all of the log behind the oldest root of
 //! each epoch.
 //!
-//! Pins of the history go in the order in which they came. So an object is needed as long as the newest pin that needs it is there,
-//! and the memory for a hundred pins is that for the objects of all of them together.
+//! Pins of the history are dropped in the order in which they were made. So an object is needed as long as the newest pin that needs it
+//! exists. Each object is remembered once, with that pin: a hundred pins take only the memory for the objects of all of them together.
 
 use crate::error::Result;
 use crate::protocol::format::image;

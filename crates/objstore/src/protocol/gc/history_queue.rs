@@ -1,8 +1,8 @@
 //! How much history is to be kept, and which roots are to be pinned for it.
 //!
-//! From a pinned root and the log behind it every commit can be had again, up to the next change of the MANIFEST that the log depends on
-//! (gate PUB-G8). So a root gets a pin when it is the first of a process, when it contains such a change, and now and then, so
-//! that a restore replays little and old files may go.
+//! A restore can bring back every commit from a pinned root and the log behind it, up to the next change of the MANIFEST that the log
+//! depends on (gate PUB-G8). So a root gets a pin when it is the first of a process and when it contains such a change. Other roots get a
+//! pin from time to time, so that a restore replays little of the log and the collector can delete old files.
 
 use crate::protocol::format::records::{Root, RootId};
 use parking_lot::Mutex;
@@ -80,7 +80,7 @@ impl HistoryQueue {
         !state.limits.is_on() || state.first.is_some_and(|first| root < first)
     }
 
-    /// The base of this process: from there to its first root.
+    /// Queues the base of this process for a pin: a restore needs it for the commits from there to the first root of this process.
     pub(crate) fn offer_base(&self, base: RootId) {
         let mut state = self.state.lock();
         if state.limits.is_on() {
@@ -99,8 +99,8 @@ impl HistoryQueue {
         state.limits.is_on() && is_due && state.pin_newest()
     }
 
-    /// The newest root, if it has no pin and was published before `cutoff_ms`: then it is to get one, because all moments that are
-    /// still wanted can be had from there.
+    /// Queues the newest root for a pin if it has none and was published before `cutoff_ms`: a restore can then bring back from that root
+    /// all moments that are still wanted.
     pub(crate) fn pin_old_newest(&self, cutoff_ms: u64) {
         let mut state = self.state.lock();
         if state.unpinned().is_some_and(|newest| newest.published_ms <= cutoff_ms) {

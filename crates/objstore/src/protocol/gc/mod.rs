@@ -11,17 +11,17 @@
 //!     delete what is still not needed, at a rate of its own; delete the tomb
 //! ```
 //!
-//! GC-1: a key is proposed only after a root that does not need it is in the bucket (PUB-G3, PUB-G4). So even a fenced
-//!       owner that is late deletes nothing that its successor reads: the successor starts from that root or a later
-//!       one.
+//! GC-1: a key is proposed only after a root that does not need it is in the bucket (PUB-G3, PUB-G4). So even when a deletion by a fenced
+//!       owner lands late, it deletes nothing that the successor reads: the successor starts from that root or a later one.
 //! GC-2: a tomb only proposes. The keep-set decides when the grace time is over: what is needed again by then stays.
 //! GC-3: epoch claims, claim roots, fences, and what has no name of the protocol are never deleted.
-//! GC-4: any error before a batch, also of the look for fences and pins, deletes nothing.
+//! GC-4: after any error before a batch, also an error in the look for fences and pins, the collector deletes nothing.
 //! GC-5: a file of a former epoch can only leave the map, never come back; so the map of this epoch's first root
 //!       decides about all files of former epochs.
 //! GC-6: nothing of former epochs is deleted until RocksDB is open and has come to the end of the bucket's WAL.
-//! GC-7: before each batch the horizon is raised, and then the pins are listed (pin.rs, PIN-1). The horizon is the newest root at the
-//!     time of the tomb, so whoever pins a root that was the newest within the grace time never gives up in vain.
+//! GC-7: before each batch, the collector raises the horizon and then lists the pins (pin.rs, PIN-1). The horizon is the root that was the
+//!     newest when the tomb was written. So a writer of a pin never has to give the pin up if its root was the newest within the grace
+//!     time.
 //!
 //! What the collector forgets, because it crashed or has too much to remember, the next search finds.
 

@@ -1,8 +1,8 @@
-//! Where a log ends that is to bring back no more than the commits up to one moment.
+//! Finds where a log must end so that a restore brings back only the commits up to one moment.
 //!
-//! RocksDB writes a group of commits as one record. So the record in which the first commit stands that is left out is written anew,
-//! with the commits in front of it. What stands in front of that record stays, also what no commit belongs to: the prepared part of
-//! an XA transaction.
+//! RocksDB writes a group of commits as one record. So the record that contains the first unwanted commit is written anew, with only the
+//! commits in front of that one. Everything in front of that record is kept, including what belongs to no commit: the prepared part of an
+//! XA transaction.
 
 use crate::error::Result;
 use crate::protocol::format::records::WalChunk;
@@ -17,9 +17,9 @@ const COUNT_AT: usize = 8;
 /// The last commit that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The one in front of the first that is later than this, in microseconds since 1970.
+    /// The commit in front of the first one that is later than this time, in microseconds since 1970.
     ///
-    /// Whatever was acknowledged before that moment stands in front of it: the time of a commit is taken before it is written.
+    /// Every commit that was acknowledged before this time is kept, because the time of a commit is taken before the commit is written.
     Time(u64),
     /// This one.
     Gtid(crate::protocol::wal::marks::Gtid),
@@ -28,9 +28,9 @@ pub(crate) enum Until {
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The chunk in which the first record begins that is not kept whole.
+    /// The chunk in which the first record that is not kept whole begins.
     pub(crate) chunk: u64,
-    /// That record's WAL, and its place there: what is in front of it stays.
+    /// The WAL of that record, and the record's offset in it: everything in front of the record is kept.
     pub(crate) log: u64,
     pub(crate) offset: u64,
     /// What is written in its place; empty: nothing.
@@ -114,7 +114,8 @@ impl Cutter {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes the commits of one record. Some: the log ends in it, behind the commit in there, if any.
+    /// Takes the commits of one record. None: the log goes on behind it. Some: the log ends in this record, behind the returned commit, or
+    /// in front of the whole record if there is no commit.
     fn take(&mut self, commits: &[Commit]) -> Option<Option<Commit>> {
         let mut kept = None;
         for commit in commits {

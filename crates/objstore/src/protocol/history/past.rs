@@ -1,10 +1,11 @@
 //! Finds the state of a database at one moment of its history: a pinned root, and the log behind it up to one commit.
 //!
-//! PAST-1: a root is right for a commit when nothing in it is newer. Its position is not, and the commit stands behind the WALs that were
-//!     closed when the root was made, in which everything is that its table files have.
+//! PAST-1: a root is right for a commit when nothing in the root is newer than the commit. That is so when the root's position is not
+//!     newer, and the commit stands behind the WALs that were closed when the root was made: those hold everything that the root's table
+//!     files have.
 //! PAST-2: the log up to the commit may be replayed over the root (gate PUB-G8).
-//! PAST-3: an epoch is that of the moment when it is the newest that was claimed by then. So a moment before a rewind is one of the
-//!     history that was left then.
+//! PAST-3: the epoch of a moment is the newest one that was claimed by then. So a moment before a rewind belongs to the history that the
+//!     rewind left.
 //! When no root is right, the moment cannot be had, and the error says which ones can.
 
 use crate::date::{self, utc};
@@ -214,7 +215,7 @@ impl Inspector {
 /// From where to read the log.
 struct Start<'a> {
     root: &'a Root,
-    /// What is looked for is behind it.
+    /// Whether the wanted moment is behind `root`.
     is_before: bool,
 }
 

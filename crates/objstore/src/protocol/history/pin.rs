@@ -14,8 +14,8 @@
 //! PIN-1: either the pin was there before the collector listed the pins, so it is heeded; or the horizon was there before the
 //!     pin, so its writer sees it and gives up. No clock decides. (Model: crates/protocol-model/src/pin.rs.)
 //! PIN-2: a pin has one content for ever, and its name is used once. Whoever deletes one gives up what it held.
-//! PIN-3: a pin that a snapshot names is one that counts. So the clone of a snapshot creates its own pin and looks whether the other
-//!     one is still there: then the root was held all the time.
+//! PIN-3: a pin that a snapshot names counts. So a program that clones a snapshot creates a pin of its own and then checks whether the
+//!     snapshot's pin is still there. If it is, the root was held all the time.
 //! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that database's owner deletes both.
 
 use crate::error::Result;

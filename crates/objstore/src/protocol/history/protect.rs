@@ -8,10 +8,10 @@
 //!                                                delete the pin of S, and protections that have ended
 //! ```
 //!
-//! PROTECT-1: of the two, at least one sees the other: a snapshot that was said to be protected is there. Only the end of a protection
-//!     looks at a clock, that of the machine which drops.
-//! PROTECT-2: a protection is never shortened: the latest date counts. It is one among those who go through Atoll. Whoever may delete
-//!     objects of the bucket can delete a snapshot; the bucket's own object lock prevents that.
+//! PROTECT-1: of the two programs, at least one sees what the other did. So a snapshot that was reported as protected exists. A clock
+//!     decides only about the end of a protection: that of the machine which drops the snapshot.
+//! PROTECT-2: a protection is never shortened: the latest date counts. It binds only programs that use Atoll. A user who may delete objects
+//!     of the bucket can delete a snapshot all the same; the bucket's own object lock prevents that.
 
 use crate::date::utc;
 use crate::error::{Result, StoreError};

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Behind each key: sequence number and kind of the change.
 const TRAILER_BYTES: usize = 8;
-/// The trailer of an end that a deletion of a range gives to a file: the key itself is not in it.
+/// The trailer of a file's last key when the end of a range deletion determines that key: the file does not contain the key itself.
 const EXCLUSIVE_END: u64 = 0x00ff_ffff_ffff_ffff;
 /// Unknown tags from here on carry their length, so they can be skipped.
 const SKIPPABLE: u64 = 1 << 13;

@@ -5,11 +5,11 @@
 //! they depend on in a published root. Lag is the distance between the two, in bytes and in age.
 //!
 //! LAG-1: `covered` never passes a byte that a restore would not replay.
-//! LAG-2: while anything is uncovered `pending_since` is set, to a time not later than the oldest uncovered byte's
-//!        append by more than the race described in `clear_pending`; so the reported age never hides lag.
-//! LAG-3: what a former process left behind (its *inheritance*) has no known age and counts as too old: with durability
-//!        async nothing new is acknowledged before a root of this epoch and the WAL found at open are in the bucket,
-//!        and the commits that the server's recovery adds to it.
+//! LAG-2: while anything is uncovered, `pending_since` is set. Only the race described in `clear_pending` can make it later than the append
+//!        of the oldest uncovered byte, and by no more than that race takes. So the reported age never hides lag.
+//! LAG-3: what a former process left behind (its *inheritance*) has no known age and counts as too old. With durability async, no new
+//!        commit is acknowledged before the bucket has a root of this epoch, the WAL found at open, and the commits that the server's
+//!        recovery adds to that WAL.
 //! Lock rule: none; every field is an atomic.
 
 use crate::config::Durability;

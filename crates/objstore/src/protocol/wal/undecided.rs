@@ -1,9 +1,9 @@
 //! Transactions that a log leaves in the middle of a two-phase commit of the server.
 //!
-//! The server has acknowledged none of them to a client, so the code that copies the log appends their rollback. The server on the copy cannot
-//! do that: its binary log may know of their commit, which the cut has undone, or know nothing of them, and then the server does not
-//! start. XA transactions of users stay prepared.
-//! So do the small transactions of huge ones, which name files: opening decides by what is in the database (huge-transactions.md).
+//! The server has acknowledged none of them to a client, so the code that copies the log appends their rollback. The server that opens the
+//! copy cannot roll them back: its binary log may know of their commit, which the cut has undone, or may know nothing of them, and then the
+//! server does not start. XA transactions of users stay prepared. The small transactions of huge ones, which name files, stay prepared as
+//! well: when a server opens the copy, the engine decides about them by what is in the database (huge-transactions.md).
 
 use crate::error::Result;
 use crate::protocol::wal::marks::{Ending, endings};
@@ -15,7 +15,7 @@ const FRAGMENT_HEADER_BYTES: u64 = 7;
 /// Source: MariaDB 10.11, sql/handler.h; the writer is engine/handler/session/transactions.cc.
 const PARTS_AT: usize = 10;
 const SERVERS_OWN: &[u8] = b"MySQLXid";
-/// What the small transaction of a huge one removes.
+/// Start of the key of the marker that the small transaction of a huge one removes.
 const HUGE: &[u8] = b"spilled/";
 /// A rollback in the log: its type, then the XID.
 const ROLLBACK: u8 = 0xc;

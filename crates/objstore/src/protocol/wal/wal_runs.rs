@@ -3,20 +3,20 @@
 //! A *run* is a merged object; the chunks behind the last run are *loose*.
 //!
 //! RUN-1: runs are in ascending order and do not overlap; a new one holds whole runs and chunks that follow each other.
-//! RUN-2: a new run is planned only when a published root names all others: an object is superfluous when a root names
-//!        a run in its place, never before.
-//! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose; of runs, at most `runs_max` stay
-//!        while any two neighbours fit into one object. Large chunks stay loose until runs and chunks together are
-//!        more than `objects_max`. So a restore reads at most `objects_max` objects, or, of a very long WAL, two for
-//!        each `run_bytes_max` and `merge_chunks`; besides what arrives while a merge is on its way.
+//! RUN-2: a new run is planned only when a published root names all other runs: an object becomes superfluous when a root names a run in
+//!        its place, never before.
+//! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose. As long as any two neighbouring runs fit into one
+//!        object, at most `runs_max` runs stay. Large chunks stay loose until there are more than `objects_max` runs and chunks together.
+//!        So a restore reads at most `objects_max` objects or, for a very long WAL, two for each `run_bytes_max` and `merge_chunks`; in
+//!        addition it reads what arrives while a merge is on its way.
 //!
-//! Chunks are large during a load, and then a flush makes them superfluous soon: merging each 24 of them wrote the WAL
-//! of a load to the bucket a second time.
+//! Chunks are large during a load, and a flush soon makes those superfluous. When every 24 of them were merged, the WAL of a load was
+//! written to the bucket a second time.
 //!
-//! Runs are merged late, when there are too many, and then those neighbours whose object is the most times as big as the
-//! biggest of them: a byte whose run grows eightfold each time is written again a few times at most (tests in
-//! wal_runs_test.rs), and one whose WAL is flushed soon not at all. To take the smallest runs instead would let one run
-//! grow by a little each time.
+//! Runs are merged late, only when there are too many. Then those neighbours are merged whose merged object is the most times as big as the
+//! biggest of them. So a byte whose run grows eightfold each time is written again a few times at most (tests in wal_runs_test.rs), and a
+//! byte whose WAL is flushed soon is not written again at all. If the smallest runs were taken instead, one run could grow by only a little
+//! each time.
 
 use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Reverse;

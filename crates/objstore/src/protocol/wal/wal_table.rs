@@ -5,10 +5,10 @@
 //! bytes.
 //!
 //! STREAM-1: chunk k is cut after chunk k-1, from the byte behind it, or behind a *skip*.
-//! STREAM-2: bytes behind a skip (a WAL deleted before all of it was cut) and behind a MANIFEST edit carry a DDL number
-//!           that only later roots have, so that they are not replayed over a root that lacks what they build on
-//!           (PUB-G8). Bytes in front keep the smaller number, even when they are cut later: a root that needs them
-//!           (PUB-G2) can replay them.
+//! STREAM-2: bytes behind a skip (a WAL that was deleted before all of it was cut) and bytes behind a MANIFEST edit carry a DDL number that
+//!           only later roots have. So no restore replays them over a root that lacks what they build on (PUB-G8). Bytes in front of the
+//!           skip or edit keep the smaller number, even when they are cut later, so that they can be replayed over a root that needs them
+//!           (PUB-G2).
 //! STREAM-3: `shipped` is the end of the contiguous prefix of arrived chunks; a hole holds it back.
 //! Lock rule: owned by `State`, under its mutex.
 
@@ -95,8 +95,8 @@ pub(crate) struct WalTable {
 /// Marks kept; beyond that every other one is dropped, which makes ages coarser and never younger.
 const MARKS_MAX: usize = 4096;
 
-/// The first mark behind `position`: no piece reaches over one, so that bytes in front of it, which a root of now may
-/// need (PUB-G2), do not get the DDL number of those behind it.
+/// The first mark behind `position`. A piece never reaches over a mark: otherwise the bytes in front of the mark, which a root that is made
+/// now may need (PUB-G2), would get the DDL number of the bytes behind it.
 fn next_mark(marks: &[(u64, u64)], position: u64) -> u64 {
     marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark > position).min().unwrap_or(u64::MAX)
 }
@@ -277,7 +277,7 @@ impl WalTable {
         }
     }
 
-    /// Bytes that are durable, or will not grow, and have not been cut.
+    /// Bytes that were appended to WALs, lost ones apart, and have not been cut into a chunk.
     pub(crate) fn uncut_bytes(&self) -> u64 {
         self.wals.values().filter(|wal| !wal.is_lost()).map(|wal| wal.appended_bytes - wal.cut_bytes).sum()
     }

@@ -1,10 +1,10 @@
 //! The history: a row of pins, made and dropped by the owner, between which every commit can be had again (bucket.md, "History").
 //!
-//! HISTORY-1: a root that is to be pinned gets its pin before anything is deleted that was proposed behind it. So a deletion finds
-//!     either the pin or a root that was needed by nobody.
-//! HISTORY-2: pins go from the oldest on. The oldest goes when the one behind it is as old as the retention, or, whatever their age,
-//!     while the history alone keeps more bytes than it may. All pins go when the server wants no history, and those of a former
-//!     history when it wanted none in between.
+//! HISTORY-1: a root that is to be pinned gets its pin before the collector deletes anything that was proposed after that root. So when the
+//!     collector deletes something, the root has its pin, or nobody needed the root.
+//! HISTORY-2: pins are dropped in order, the oldest first. The oldest pin is dropped when the next one is as old as the retention, or,
+//!     whatever their age, while the history alone keeps more bytes than it may. All pins are dropped when the server wants no history.
+//!     When the server wanted none for a while, the pins of the former history are dropped.
 //! Requests: for each pin two PUTs or LISTs and those of `HeldHistory`, a LIST of pins and a DELETE when it goes. Without a
 //! history, and while nothing is published and nothing expires: none.
 
