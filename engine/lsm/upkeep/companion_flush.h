@@ -23,8 +23,8 @@ class CompanionFlush final : public rocksdb::EventListener {
  public:
   using LiveFamilies = std::function<std::vector<FamilyImpl *>()>;
 
-  // Leaves the others alone where more than `bytes_max` of memory are in them: they have rows worth a file of
-  // their own soon.
+  // Leaves the others alone where more than `bytes_max` of memory are in them, which are rows worth a file of
+  // their own soon, where there are more than kCompanionsMax of them, and where one is being flushed.
   explicit CompanionFlush(uint64_t bytes_max);
 
   // Called once; `db` and the families are used from now on, until stop().

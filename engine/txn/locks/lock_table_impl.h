@@ -15,7 +15,8 @@
 //              things. Either it sees, under the shard's mutex, that the slot has no row ranges. Or it holds
 //              the slot's mutex too and has looked at the row ranges. A row lock is exchanged only while its
 //              queue is empty. Therefore no row range blocks a request in a lock's queue, and the request can
-//              be granted without another look.
+//              be granted without another look. A lock() of a row that its owner has locked already, in a
+//              mode that suffices, needs neither.
 #pragma once
 
 #include <algorithm>

@@ -28,8 +28,8 @@ pub(crate) struct Undecided {
     xids: BTreeSet<Vec<u8>>,
     /// Behind the last whole record: WAL and offset.
     end: (u64, u64),
-    /// Of the last record. RocksDB's next number may be larger by as much as all changes: those of a prepared transaction count when it
-    /// is committed. Numbers need not follow each other, but must not go back.
+    /// The highest sequence number of a record, and the changes in all records. RocksDB's next number may be larger by as much as all
+    /// changes: those of a prepared transaction count when it is committed. Numbers may have gaps, but must not go back.
     sequence: u64,
     changes: u64,
 }
