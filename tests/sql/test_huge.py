@@ -360,7 +360,10 @@ def test_memory_that_was_freed_goes_back_to_the_system(lab):
     """Scans by other threads each time: what the former ones had freed stayed with their heaps."""
     rows, most_mib = 1_000_000, 120
     server = lab.server(
-        atoll_transaction_memory=8 << 20, atoll_block_cache_size=32 << 20, performance_schema="OFF"
+        atoll_transaction_memory=8 << 20,
+        atoll_block_cache_size=32 << 20,
+        performance_schema="OFF",
+        atoll_bound_heap="ON",
     ).start()
     server.run(
         "CREATE DATABASE d",
