@@ -27,6 +27,7 @@ from common.fleet import arguments_parser, command_of, repetitions_of
 from common.report import Report, three_figures
 from common.rig import BASELINE, MIB, Running, chosen_setups, start_setup
 from harness import disk, paths
+from harness.atollctl import utc
 from harness.process import discard, scratch_directory
 from harness.server import Server
 
@@ -46,8 +47,8 @@ LINES = (
     Line("table files in the clone's own prefix", "child_files", three_figures),
     Line("a mount of the snapshot, s", "mount_s", three_figures),
     Line("a restore to a moment, until its server answers, s", "restore.s", three_figures),
-    Line("log written in the time it chose from, MB", "restore.log_mb", three_figures),
-    Line("transactions in that time", "restore.transactions", three_figures),
+    Line("log written around that moment, MB", "restore.log_mb", three_figures),
+    Line("transactions that came back", "restore.transactions", three_figures),
     Line("a scan of the table, not in memory, s", "scan.present_s", three_figures),
     Line("the same in the mount, s", "scan.mount_s", three_figures),
 )
@@ -244,12 +245,6 @@ def restore(running: Running, history_s: int) -> dict[str, Any]:
     finally:
         child.server.kill()
     return {"restore": {"s": seconds, "log_mb": written / 1e6, "transactions": float(transactions)}}
-
-
-def utc(time_us: int) -> str:
-    return (
-        time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_us // 1_000_000)) + f".{time_us % 1_000_000:06}"
-    )
 
 
 def mount(running: Running) -> dict[str, Any]:

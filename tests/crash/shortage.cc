@@ -128,7 +128,6 @@ bool is_initializing() {
   return found;
 }
 
-// Whether this request fails.
 void print_stack() {
   void *frames[64];
   backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
@@ -140,6 +139,7 @@ void print_stack() {
   std::abort();
 }
 
+// Whether this request fails.
 bool fails(Kind kind) {
   if (control == nullptr || control->kind.load(std::memory_order_relaxed) != kind || is_looking) return false;
   const int error = errno;

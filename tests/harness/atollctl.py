@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 from harness import paths
 from harness.server import Server
@@ -18,4 +19,11 @@ def atollctl(
     command = [str(paths.program("atollctl")), *arguments, str(server.options["atoll_url"]), *behind]
     return subprocess.run(
         command, env=os.environ | connection, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def utc(time_us: int) -> str:
+    """The moment, microseconds since 1970, as `--at` takes it."""
+    return (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_us // 1_000_000)) + f".{time_us % 1_000_000:06}"
     )

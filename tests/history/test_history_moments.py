@@ -14,7 +14,7 @@ import time
 
 import pytest
 from conftest import MakeServer, server_maker
-from harness.atollctl import atollctl
+from harness.atollctl import atollctl, utc
 from harness.process import wait_until
 from harness.server import Server
 from harness.windows import only_in_test_bucket
@@ -157,12 +157,6 @@ def test_any_transaction_can_be_had_again(make_server: MakeServer, draw: random.
     told(bank, "restore", behind=("--gtid", committed[later][0], "--yes"))
     bank.start()
     expect_state(bank, committed[: later + 1], f"in place once more, behind {committed[later][0]}")
-
-
-def utc(time_us: int) -> str:
-    return (
-        time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_us // 1_000_000)) + f".{time_us % 1_000_000:06}"
-    )
 
 
 def test_definitions_and_prepared_transactions_are_those_of_the_moment(make_server: MakeServer) -> None:

@@ -1,9 +1,7 @@
-// Goal:   without memory a lock call fails, and nothing of it stays behind: nobody waits for a lock that
-// nobody
-//         holds, and releasing locks needs no memory at all.
-// Method: this program's operator new fails on one thread, at its n-th request. Each scene runs for every n
-// until
-//         no request fails; afterwards a transaction of its own takes every lock of the scene.
+// Goal:   a lock call that gets no memory fails and leaves nothing behind: no transaction waits for a lock
+//         that none holds. Releasing locks needs no memory at all.
+// Method: this program's operator new fails on one thread, at its n-th request. Each scene runs with n = 1,
+//         2, ... until no request fails. After each run another transaction takes every lock of the scene.
 
 #include <gtest/gtest.h>
 
@@ -46,16 +44,16 @@ class Table {
   void range(LockOwner *owner, std::string lower, std::string upper) {
     table_.lock_range(owner, kFamily, &lower, &upper, [](std::string *, std::string *) {});
   }
-  void await_waiter() {
-    while (table_.waiting_now().count == 0) std::this_thread::yield();
+  void await_waiters(uint64_t count) {
+    while (table_.waiting_now().count < count) std::this_thread::yield();
   }
 
  private:
   LockTable table_;
 };
 
-// Runs `scene` with the first request failing, then with the second, and so on. It gets a table and an owner
-// of its own, whose locks are released afterwards without memory, and returns whether it has seen no failure.
+// Runs `scene` with the first request failing, then with the second, and so on until none fails. Each run has
+// a new table and a new owner, and releases the owner's locks without memory.
 void run_with_each_failure(const std::vector<std::string> &keys,
                            const std::function<void(Table &table, LockOwner *owner)> &scene) {
   for (int64_t number = 1; number < kRequestsMax; ++number) {
@@ -142,7 +140,7 @@ TEST(LockShortage, ADeadlockThatCannotBeDescribedEndsOneWait) {
       table->unlock_all(&other);
       return code;
     });
-    table.await_waiter();
+    table.await_waiters(1);
     failing_new::request = left;
     const Status status = guarded(
         [&]() -> Status { return Status(table.lock(owner, keys[0], LockMode::kExclusive, 60000), ""); });
@@ -169,7 +167,7 @@ TEST(LockShortage, WhoReleasesALockGrantsItToAllWithoutMemory) {
     waits.push_back(std::async(std::launch::async, [&table, &key, reader] {
       return table.lock(reader, key, LockMode::kShared, 60000);
     }));
-    while (table->waiting_now().count < id - 1) std::this_thread::yield();
+    table.await_waiters(id - 1);
   }
   failing_new::request = -1;
   table->unlock_all(&holder);

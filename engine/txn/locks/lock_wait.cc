@@ -59,12 +59,12 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
       return false;
     }
   }
-  if (!request->is_insert) request->spare = std::make_unique<Grant>();
   if (request->is_insert) {
     MutexLock guard(mutex_of(*request));
     if (pass_or_enqueue(request)) return false;
-  } else if (grant_after_look(request, true)) {
-    return false;
+  } else {
+    request->spare = std::make_unique<Grant>();
+    if (grant_after_look(request, true)) return false;
   }
   owner->waiting = request;
   waits.fetch_add(1, std::memory_order_relaxed);
