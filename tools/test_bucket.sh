@@ -10,6 +10,6 @@ run() { build/bin/python -m pytest -q --durations=0 --durations-min=1 -k "window
 
 # Tests that name an S3 server name both; the others use MinIO, and versitygw in the second run.
 ATOLL_WINDOWS_ALL=1 run tests "$@"
-mapfile -t without_a_name < <(grep -l 'lab\.store()' tests/test_*.py)
+mapfile -t without_a_name < <(grep -l 'lab\.store()' tests/*/test_*.py)
 ATOLL_TEST_STORE=versitygw run "${without_a_name[@]}" "$@"
 exit "$failed"

@@ -166,7 +166,8 @@ impl<'a> Reader<'a> {
     fn key(&mut self, number: u64, epoch: &mut u64) -> Option<String> {
         let [form] = self.take()?;
         if form == FORM_KEY {
-            return self.text().map(str::to_owned);
+            // An origin is a label of its own (labels.rs).
+            return self.text().filter(|key| !origin::is_foreign(key)).map(str::to_owned);
         }
         if form & FORM_EPOCH != 0 {
             *epoch = self.varint()?;

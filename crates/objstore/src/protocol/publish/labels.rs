@@ -48,10 +48,11 @@ pub(crate) fn apply(fields: &BTreeMap<u16, &[u8]>, entries: &mut [MapEntry]) -> 
         entries[entry].labels.key_id = Some(Arc::clone(&text));
     }
     for (origin, entry) in labelled(fields, TAG_ORIGINS, entries)? {
-        if origin::is_foreign(&entries[entry].key) {
+        let joined = origin::join(&origin, &entries[entry].key);
+        if origin::split(&joined) != (Some(&*origin), &*entries[entry].key) {
             return None;
         }
-        entries[entry].key = origin::join(&origin, &entries[entry].key);
+        entries[entry].key = joined;
     }
     Some(())
 }
