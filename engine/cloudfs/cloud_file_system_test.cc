@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/failing_new.h"
 #include "bridge/fake_objstore.h"
 #include "cloudfs/io_status.h"
 #include "cloudfs/table_reader.h"
@@ -90,6 +91,9 @@ TEST(IoStatusTest, each_code_makes_rocksdb_react_rightly) {
   EXPECT_EQ(convert(Code::kReadOnly).subcode(), IOStatus::SubCode::kIOFenced);
   EXPECT_EQ(convert(Code::kNoSpace).subcode(), IOStatus::SubCode::kNoSpace);
   EXPECT_TRUE(convert(Code::kNoSpace).GetRetryable());
+  EXPECT_EQ(convert(Code::kNoMemory).subcode(), IOStatus::SubCode::kMemoryLimit);
+  EXPECT_TRUE(convert(Code::kNoMemory).IsIOError());
+  EXPECT_TRUE(convert(Code::kNoMemory).GetRetryable());
   EXPECT_TRUE(convert(Code::kUnavailable).IsIOError());
   EXPECT_TRUE(convert(Code::kUnavailable).GetRetryable());
   EXPECT_TRUE(convert(Code::kCorruption).IsCorruption());
@@ -98,6 +102,19 @@ TEST(IoStatusTest, each_code_makes_rocksdb_react_rightly) {
   atoll_result unknown = atoll_store::answer(Code::kOk, "");
   unknown.code = 200;
   EXPECT_FALSE(to_io_status(unknown).ok());
+}
+
+// Also when there is no memory for the text either.
+TEST(IoStatusTest, a_call_that_finds_no_memory_can_be_repeated) {
+  for (const int texts : {0, 1}) {
+    const IOStatus status = guarded_io([&]() -> IOStatus {
+      failing_new::request = texts;
+      throw std::bad_alloc();
+    });
+    failing_new::request = 0;
+    EXPECT_EQ(status.subcode(), IOStatus::SubCode::kMemoryLimit) << status.ToString();
+    EXPECT_TRUE(status.GetRetryable());
+  }
 }
 
 TEST_F(CloudFileSystemTest, a_table_is_handed_over_once_at_close_and_synced) {

@@ -10,6 +10,11 @@ rocksdb::IOStatus retryable(rocksdb::IOStatus status) {
   return status;
 }
 
+// Without a text: RocksDB has no status with this sub-code and one, and a text needs memory.
+rocksdb::IOStatus no_memory() noexcept {
+  return retryable(rocksdb::IOStatus::IOError(rocksdb::Status::kMemoryLimit));
+}
+
 }  // namespace
 
 rocksdb::IOStatus to_io_status(const atoll_result &result) {
@@ -32,8 +37,9 @@ rocksdb::IOStatus to_io_status(Code code, const char *message) {
     case Code::kUnavailable:
     case Code::kLockTimeout:
     case Code::kInterrupted:
-    case Code::kNoMemory:
       return retryable(rocksdb::IOStatus::IOError(message));
+    case Code::kNoMemory:
+      return no_memory();
     case Code::kInvalid:
       return rocksdb::IOStatus::InvalidArgument(message);
     case Code::kDuplicate:
@@ -46,7 +52,7 @@ rocksdb::IOStatus to_io_status(Code code, const char *message) {
 
 rocksdb::IOStatus io_status_of_exception(const Status &status) noexcept {
   return guarded([&] { return to_io_status(status.code(), status.message()); },
-                 [](const Status &) { return retryable(rocksdb::IOStatus::IOError()); });
+                 [](const Status &) { return no_memory(); });
 }
 
 rocksdb::IOStatus final_io_status_of_exception(const Status &status) noexcept {

@@ -1,6 +1,7 @@
 // How an answer of the store looks to RocksDB. The code decides what RocksDB does next:
 //   IOFenced           every background error becomes fatal: the database stops writing
 //   NoSpace, retryable background work pauses and resumes by itself
+//   kMemoryLimit       retryable; a statement is told that memory was short (lsm/from_rocksdb.cc)
 //   Corruption         only for bytes that failed a checksum, never for a network fault
 #pragma once
 

@@ -1,7 +1,5 @@
 #include "lsm/blocks/split_compression.h"
 
-#include <rocksdb/io_status.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "base/border/border.h"
 #include "base/bytes.h"
+#include "cloudfs/io_status.h"
 #include "lsm/blocks/head_differences.h"
 #include "lsm/blocks/split_block.h"
 
@@ -253,14 +252,6 @@ bool take_block(Slice from, StoredBlock *block) {
          block->head_bytes <= UINT32_MAX && block->restart_interval <= UINT32_MAX;
 }
 
-// A compaction reads blocks, too. Retryable, so that RocksDB repeats it; any other status of a compaction is
-// a fatal error to RocksDB, after which it takes no writes until it is opened again.
-rocksdb::Status no_memory(const Status & /*why*/) noexcept {
-  rocksdb::IOStatus status = rocksdb::IOStatus::IOError(rocksdb::Status::kMemoryLimit);
-  status.SetRetryable(true);
-  return status;
-}
-
 class SplitDecompressor final : public rocksdb::DecompressorWrapper {
  public:
   using DecompressorWrapper::DecompressorWrapper;
@@ -274,8 +265,10 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
     return rocksdb::Status::OK();
   }
 
+  // A compaction reads blocks, too. RocksDB repeats it when it finds no memory, as that status is retryable.
+  // After any other it takes no writes until it is opened again.
   rocksdb::Status DecompressBlock(const Args &args, char *output) override {
-    return guarded([&] { return decompress(args, output); }, no_memory);
+    return guarded([&] { return decompress(args, output); }, cloudfs::io_status_of_exception);
   }
 
  private:

@@ -7,11 +7,10 @@ use std::path::Path;
 
 const MUTATIONS: usize = 3_000;
 
-/// What was found and mended; a target may have nothing.
+/// Seeds, and what was found and mended. tools/fuzz.sh takes the targets from the names of these folders.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    assert!(folder.is_dir(), "{} is not there", folder.display());
-    let Ok(files) = std::fs::read_dir(folder.join(target)) else { return Vec::new() };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
 }
 
@@ -38,7 +37,9 @@ fn no_reader_panics_whatever_the_bucket_holds() {
     let mut random = Random::from_environment("fuzzing");
     for target in TARGETS {
         let seeds = (target.seeds)();
-        let inputs: Vec<Vec<u8>> = seeds.into_iter().chain(corpus(target.name)).collect();
+        let corpus = corpus(target.name);
+        assert!(!corpus.is_empty(), "fuzz/corpus/{} holds nothing", target.name);
+        let inputs: Vec<Vec<u8>> = seeds.into_iter().chain(corpus).collect();
         inputs.iter().for_each(|input| (target.run)(input));
         for _ in 0..MUTATIONS {
             let mut input = inputs[random.below(inputs.len() as u64) as usize].clone();
