@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from typing import Any
@@ -21,6 +22,7 @@ from harness.process import wait_until
 from harness.server import Server
 from harness.tables import drained
 from harness.windows import ALL, Scene, is_put, only_in_test_bucket, stores
+from pymysql.cursors import SSCursor
 
 # What a clone puts, in this order: the parent's pin, the claim, the first root that names files, the identity.
 PIN = r"/db/pin/clone-"
@@ -170,3 +172,70 @@ def test_a_clone_is_made_while_its_parent_deletes(lab, kind, step):
     assert content(scene, child) == expected
     for server in (scene.server, child):
         assert told(server, "verify", "--deep")["problems"] == []
+
+
+def big_table(scene: Scene) -> None:
+    """d.big: 100 MB that do not compress, in files of its own."""
+    scene.server.run(
+        "CREATE TABLE d.big (id INT PRIMARY KEY, v VARBINARY(1000)) ENGINE=ATOLL",
+        "INSERT INTO d.big SELECT seq, RANDOM_BYTES(1000) FROM mysql.seq_1_to_100000",
+        "ALTER TABLE d.big ENGINE=ATOLL",
+    )
+    drained(scene.server)
+
+
+def rows_until_an_error(cursor: SSCursor) -> tuple[list[tuple], str]:
+    """The rows that still come, and the error that ends them, "" for none."""
+    rows: list[tuple] = []
+    try:
+        for row in iter(cursor.fetchone, None):
+            rows.append(row)
+    except pymysql.Error as error:
+        return rows, str(error)
+    return rows, ""
+
+
+@only_in_test_bucket
+@stores
+@pytest.mark.parametrize("reader", ["clone", "mount"])
+def test_a_reader_whose_pin_is_gone(lab, kind, reader):
+    # So little is kept on the local disk that a scan needs the bucket.
+    scene = Scene(lab, kind, atoll_cache_size="16M", atoll_block_cache_size="8M")
+    big_table(scene)
+    rows = scene.server.run("SELECT * FROM d.big ORDER BY id")
+    # Files that a statement loaded have such names, and d.big has all of them.
+    needed = {name for name in files_in(scene) if re.search(r"-s\d+\.sst$", name)}
+    assert needed, "no table file"
+    if reader == "clone":
+        made = cloning(scene, "child")
+        assert made.wait(120) == 0, made.stdout.read()
+        server, schema = child_of(scene, "child"), "d"
+    else:
+        scene.server.run("SELECT ATOLL_SNAPSHOT('now')", "SELECT ATOLL_MOUNT('d', 'past', 'now')")
+        scene.server.run("SELECT ATOLL_DROP_SNAPSHOT('now')")
+        server, schema = scene.server, "past"
+    with (
+        server.connect(schema, timeout_s=120) as connection,
+        connection.cursor(SSCursor) as cursor,
+    ):
+        # Or the server ends a query whose client does not read for a minute.
+        cursor.execute("SET net_write_timeout = 600")
+        cursor.execute("SELECT * FROM big ORDER BY id")
+        first = [cursor.fetchone() for _ in range(100)]
+        for pin in scene.names("pin/"):
+            scene.store.client.delete(pin)
+        scene.server.run("DROP TABLE d.big")
+        wait_until(
+            lambda: not needed & files_in(scene),
+            COLLECTED_WITHIN_S,
+            "the files of the reader to be deleted",
+            1,
+        )
+        rest, failed = rows_until_an_error(cursor)
+    # The error may come early or late. The rows before it are the table's, and without an error they are all.
+    came = first + rest
+    assert came == rows[: len(came)] and (failed or len(came) == len(rows)), f"{len(came)} rows, {failed}"
+    with pytest.raises(pymysql.Error) as error:
+        server.run(f"SELECT COUNT(*), SUM(LENGTH(v)) FROM {schema}.big")
+    assert re.search(r"sst/\S+", str(error.value)), error.value
+    assert scene.found() == scene.acked, "the other tables of the owner"

@@ -35,8 +35,8 @@ def test_each_window_names_tests_that_exist():
     python = functions(list((ROOT / "tests").rglob("test_*.py")), "def")
     rust = functions(list((ROOT / "crates").glob("*/**/*.rs")), "fn")
     assert sorted(rows()) == list(range(1, 35))
-    for number, (holds, tests) in rows().items():
-        assert tests or "Not built" in holds, f"window {number} names no test"
+    for number, (_holds, tests) in rows().items():
+        assert tests, f"window {number} names no test"
         for test in tests:
             name = test.removesuffix(".rs")
             assert name in (python if name == test else rust), f"window {number}: there is no test {test}"
