@@ -13,6 +13,7 @@ use crate::protocol::testing::test_db::*;
 use crate::protocol::wal::wal_record::WalRun;
 use crate::requests::bucket::Bucket;
 use crate::requests::stuck::{Hurt, StuckStore, Verb, stuck_bucket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The lag limit of these tests.
@@ -232,6 +233,40 @@ fn a_bucket_with_latency_under_load_stays_bounded_all_the_time() {
     let shipped = db.store.stats().wal_chunks_shipped;
     assert!(shipped > 500, "{shipped} chunks are no load");
     assert!(most <= RESTORE_OBJECTS_MAX, "{most} objects");
+    crash(db);
+}
+
+/// Without a pace, three chunks of one commit each follow the first at once, and the fifth waits for one of them.
+#[test]
+fn commits_that_arrive_together_share_a_chunk() {
+    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
+    let dir = scratch();
+    let config = config(dir.path(), "owner:1", Durability::Sync);
+    let Tuning { chunk_bytes_max, ship_bytes, ship_interval, chunks_in_flight, .. } = Tuning::default();
+    let tuning = Tuning { chunk_bytes_max, ship_bytes, ship_interval, chunks_in_flight, ..quick() };
+    let mut db = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
+    let mut model = Model::default();
+    store.set_latency(Duration::from_millis(200));
+    // The pace follows from what the first chunks took.
+    for commit in 0..3 {
+        let position = db.commit(&mut model, 0b11, commit, 0);
+        db.sync();
+        db.store.after_commit(position, WAIT).unwrap();
+    }
+    let before = db.store.stats().wal_chunks_shipped;
+    std::thread::scope(|scope| {
+        let mut waiting = Vec::new();
+        for commit in 0..16 {
+            let position = db.commit(&mut model, 0b11, commit, 1);
+            db.sync();
+            let store = Arc::clone(&db.store);
+            waiting.push(scope.spawn(move || store.after_commit(position, WAIT)));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        waiting.into_iter().for_each(|commit| commit.join().unwrap().unwrap());
+    });
+    let chunks = db.store.stats().wal_chunks_shipped - before;
+    assert!((1..=3).contains(&chunks), "{chunks} chunks for 16 commits");
     crash(db);
 }
 

@@ -5,6 +5,7 @@ pub(in crate::protocol) mod bounded_test;
 pub(in crate::protocol) mod lag;
 pub(in crate::protocol) mod marks;
 pub(in crate::protocol) mod merger;
+pub(in crate::protocol) mod pace;
 pub(in crate::protocol) mod position;
 pub(in crate::protocol) mod replay;
 #[cfg(test)]

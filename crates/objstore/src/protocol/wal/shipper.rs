@@ -6,6 +6,8 @@
 //! SHIP-1: chunks are cut in stream order by this task alone; PUTs may arrive in any order, `WalTable::shipped` is
 //!         their contiguous prefix.
 //! SHIP-2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
+//!
+//! Chunks that commits wait for are cut at a pace (pace.rs).
 
 use crate::config::Durability;
 use crate::crc::crc32c;
@@ -16,6 +18,7 @@ use crate::protocol::format::records::{WalChunk, WalSlot};
 use crate::protocol::format::slots::{decode_wal_slot, settle};
 use crate::protocol::shared::{Shared, Tuning};
 use crate::protocol::start::local::{random_nonce, read_wal_range, wal_path};
+use crate::protocol::wal::pace::Pace;
 use crate::protocol::wal::wal_table::{Cut, Placed};
 use crate::requests::bucket::SlotOutcome;
 use crate::requests::upload::blocking;
@@ -44,10 +47,17 @@ struct Chunk {
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut in_flight = FuturesUnordered::new();
     let mut last_cut = Instant::now();
+    let (mut pace, mut next_cut) = (Pace::default(), Instant::now());
     while !shared.is_ending() {
-        while in_flight.len() < in_flight_max(&shared) && is_due(&shared, last_cut) {
+        while in_flight.len() < in_flight_max(&shared)
+            && Instant::now() >= next_cut
+            && is_due(&shared, last_cut)
+        {
             match cut_next(&shared).await {
-                Ok(Some(chunk)) => in_flight.push(send(&shared, chunk)),
+                Ok(Some(chunk)) => {
+                    next_cut = Instant::now() + pace.distance(shared.tuning.chunks_in_flight);
+                    in_flight.push(send_timed(&shared, chunk));
+                }
                 Ok(None) => {
                     last_cut = Instant::now();
                     break;
@@ -61,7 +71,11 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         }
         tokio::select! {
             biased;
-            Some(number) = in_flight.next(), if !in_flight.is_empty() => arrived(&shared, number),
+            Some((number, put)) = in_flight.next(), if !in_flight.is_empty() => {
+                pace.arrived(put);
+                arrived(&shared, number);
+            }
+            () = tokio::time::sleep_until(next_cut), if Instant::now() < next_cut => {}
             () = shared.wake_shipper.notified() => {}
             () = tokio::time::sleep(interval(&shared)) => {}
         }
@@ -186,6 +200,13 @@ fn encode(shared: &Shared, cut: &Cut, placed: Placed, bytes: Vec<u8>) -> Result<
     let bytes = Bytes::from(record.encode(&nonce));
     shared.lock().wal.set_last_crc32c(crc32c(&bytes));
     Ok(Chunk { number: placed.chunk, key: names::wal_chunk(shared.epoch, placed.chunk), bytes, nonce })
+}
+
+/// [`send`], and the time that it took.
+async fn send_timed(shared: &Arc<Shared>, chunk: Chunk) -> (Option<u64>, Duration) {
+    let started = Instant::now();
+    let number = send(shared, chunk).await;
+    (number, started.elapsed())
 }
 
 /// Sends one chunk until its outcome is known; None when the process was fenced instead.

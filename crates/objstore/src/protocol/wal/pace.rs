@@ -1,0 +1,63 @@
+//! How long the shipper waits between two chunks that commits wait for.
+//!
+//! Without a wait, commits that arrive together are cut into chunks of one or two until all PUTs are in flight; the rest waits
+//! until one of them comes back, and so takes twice the time of a PUT. PACE: chunks are cut in equal distances over that time,
+//! so that one is always about to be cut.
+
+use std::time::Duration;
+
+/// Tokio's timer has steps of a millisecond: shorter waits would become longer ones.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// A bucket that answers slowly once must not hold back commits that are small beside it.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+/// The weight of the newest PUT in the mean is one in so many.
+const MEMORY: u32 = 8;
+
+/// The pace of one shipper.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Moving mean of the time from cutting a chunk until the bucket has it.
+    put: Duration,
+}
+
+impl Pace {
+    /// A chunk was there so long after it was cut.
+    pub(crate) fn arrived(&mut self, put: Duration) {
+        self.put = if self.put.is_zero() { put } else { (self.put * (MEMORY - 1) + put) / MEMORY };
+    }
+
+    /// The least time between two cuts when so many chunks may be in flight; zero: no wait.
+    pub(crate) fn distance(&self, chunks_in_flight: usize) -> Duration {
+        let distance = self.put / u32::try_from(chunks_in_flight.max(1)).unwrap_or(u32::MAX);
+        if distance < WAIT_MIN { Duration::ZERO } else { distance.min(WAIT_MAX) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn chunks_are_spread_over_the_time_of_a_put() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.distance(4), Duration::ZERO, "nothing is known yet");
+        pace.arrived(MS(60));
+        assert_eq!(pace.distance(4), MS(15));
+        assert_eq!(pace.distance(1), MS(50), "the longest wait");
+        for _ in 0..100 {
+            pace.arrived(MS(20));
+        }
+        assert!(pace.distance(4) >= MS(5) && pace.distance(4) < MS(6), "{pace:?}");
+    }
+
+    #[test]
+    fn a_near_bucket_and_one_slow_answer_cost_no_wait_worth_mentioning() {
+        let mut pace = Pace::default();
+        pace.arrived(MS(3));
+        assert_eq!(pace.distance(4), Duration::ZERO);
+        pace.arrived(Duration::from_secs(3600));
+        assert_eq!(pace.distance(4), WAIT_MAX);
+    }
+}
