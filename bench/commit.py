@@ -22,7 +22,7 @@ from common.compare import figure, interleave
 from common.fleet import arguments_parser, command_of, fleet, repetitions_of
 from common.measure import wait_idle
 from common.report import Report, spread, thousands, three_figures
-from common.rig import BASELINE, MIB, Running, chosen_setups
+from common.rig import BASELINE, MIB, SETUPS, Running, chosen_setups
 from common.sysbench import fresh_seed, prepare_sysbench, run_sysbench
 
 REMOTE = "Atoll on MinIO"
@@ -40,14 +40,15 @@ FIGURES = (
 
 
 def label_of(name: str, durability: str) -> str:
-    return f"Atoll {durability}" if durability else name
+    """Returns "Atoll sync" for MinIO, "Atoll sync on versitygw" for another S3 server."""
+    return f"Atoll {durability}{name.removeprefix('Atoll').removesuffix(' on MinIO')}" if durability else name
 
 
 def competitors(setups: list[str]) -> dict[str, tuple[str, str]]:
     """Returns label -> (setup, durability): the remote Atoll counts once for each durability."""
     found = {}
     for name in setups:
-        for durability in DURABILITIES if name == REMOTE else ("",):
+        for durability in DURABILITIES if SETUPS[name].remote else ("",):
             found[label_of(name, durability)] = (name, durability)
     return found
 
@@ -81,7 +82,7 @@ class Commits:
     def set_latency(self, latency_ms: float) -> None:
         """Sets the distance of the bucket, then reads the table: after a restart nothing of it is in memory."""
         for running in self.runnings.values():
-            if running.minio:
+            if running.store:
                 running.set_latency(latency_ms / 1000)
                 running.execute("SELECT COUNT(c), COUNT(pad) FROM sbtest1", database="sbtest")
 
@@ -160,8 +161,8 @@ def make_report(parser: argparse.ArgumentParser, arguments: argparse.Namespace, 
     }  # fmt: skip
     text = (
         "Updates of one row by its key, each a transaction. `local`, `async` and `sync` are Atoll's durabilities with "
-        "its tables on MinIO, on the same cores; InnoDB is on local disk. The latency is added to every request to "
-        "the bucket."
+        "its tables on MinIO, or the S3 server that is named, on the same cores; InnoDB is on local disk. The latency "
+        "is added to every request to the bucket."
     )
     command = command_of("bench-commit", parser, arguments)
     return Report("commit", "Commits by durability", command, text, settings, quick=arguments.quick)

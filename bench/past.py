@@ -180,9 +180,9 @@ class Child:
     def __init__(self, running: Running, name: str):
         self._running = running
         self._options = {**running.server.options, **running.start_options}
-        if running.minio:
-            self.url = f"s3://{running.minio.bucket}/{name}"
-            self.folder = running.minio.home / "objects" / running.minio.bucket / name
+        if running.store:
+            self.url = f"s3://{running.store.bucket}/{name}"
+            self.folder = running.store.home / "objects" / running.store.bucket / name
         else:
             self.folder = running.home / f"{name}-bucket"
             self.url = f"file://{self.folder}"

@@ -18,6 +18,7 @@ COLOURS = {
     "Atoll": "#228833",
     "Atoll zstd": "#228833",
     "Atoll on MinIO": "#aa3377",
+    "Atoll on versitygw": "#aa3377",
 }
 OTHER_COLOURS = ("#ee6677", "#bbbbbb", "#000000", "#997700", "#004488")
 

@@ -93,7 +93,7 @@ def read_accounts(running: Running) -> Reading:
         switches=_switches(pid),
         rss_bytes=running.server.rss_bytes(),
         counters=counters,
-        bucket_cpu_s=cpu_clock_s(running.minio.pid) if running.minio else 0.0,
+        bucket_cpu_s=cpu_clock_s(running.store.pid) if running.store else 0.0,
     )
 
 
@@ -232,8 +232,9 @@ def describe_versions(running: Running | None = None) -> dict[str, str]:
         )
         return versions
     versions["mariadb"] = running.server.version().removesuffix("-log")
-    if running.minio:
-        versions["minio"] = pinned["MINIO_VERSION"]
+    if running.store:
+        program = running.store.program_name
+        versions[program] = pinned[f"{program.upper()}_VERSION"]
     if running.engine == "ROCKSDB":
         versions["rocksdb of myrocks"] = str(running.server.value("SELECT @@rocksdb_git_hash"))
     return versions

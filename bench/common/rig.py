@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from harness import disk, paths
 from harness.memory_group import MemoryGroup
-from harness.objectstores import Minio
+from harness.objectstores import Minio, ObjectStore, Versitygw
 from harness.process import discard, scratch_directory
 from harness.proxy import Fault, FaultProxy
 from harness.server import Server, s3_options
@@ -120,7 +120,7 @@ class Setup:
     options_of: Callable[[int], dict[str, object]]
     table_options: str = ""  # what CREATE TABLE has besides ENGINE
     plugins: tuple[str, ...] = ()
-    remote: bool = False  # tables live on a MinIO of their own
+    remote: type[ObjectStore] | None = None  # tables live on such an S3 server, one of their own
 
     @property
     def engine_clause(self) -> str:
@@ -138,7 +138,7 @@ class Setup:
                 return f"{plugin}.so is not here"
         if self.remote:
             try:
-                paths.program(Minio.program_name)
+                paths.program(self.remote.program_name)
             except paths.Missing as error:
                 return str(error)
         return ""
@@ -151,7 +151,8 @@ SETUPS: dict[str, Setup] = {
         Setup("InnoDB compressed", "InnoDB", _innodb_compressed, "PAGE_COMPRESSED=1"),
         Setup("MyRocks", "ROCKSDB", _myrocks, "", ("ha_rocksdb",)),
         Setup("Atoll", "ATOLL", _atoll, "", ("ha_atoll",)),
-        Setup("Atoll on MinIO", "ATOLL", _atoll, "", ("ha_atoll",), remote=True),
+        Setup("Atoll on MinIO", "ATOLL", _atoll, "", ("ha_atoll",), remote=Minio),
+        Setup("Atoll on versitygw", "ATOLL", _atoll, "", ("ha_atoll",), remote=Versitygw),
     )
 }
 BASELINE = "InnoDB"
@@ -187,7 +188,7 @@ class Running:
     server: Server
     home: Path
     memory_bytes: int
-    minio: Minio | None = None
+    store: ObjectStore | None = None
     proxy: FaultProxy | None = None
     group: MemoryGroup | None = None
     start_options: dict[str, object] = field(default_factory=dict)
@@ -229,13 +230,13 @@ class Running:
 
         0 is the direct way, anything else one through a proxy, which takes CPU of this process. Requires: remote.
         """
-        assert self.minio is not None
+        assert self.store is not None
         if self.proxy is None and latency_s > 0:
-            self.proxy = FaultProxy(self.minio.endpoint)
+            self.proxy = FaultProxy(self.store.endpoint)
         if self.proxy:
             self.proxy.clear()
             self.proxy.add(Fault(delay_s=latency_s))
-        endpoint = f"http://{self.proxy.endpoint if self.proxy and latency_s > 0 else self.minio.endpoint}"
+        endpoint = f"http://{self.proxy.endpoint if self.proxy and latency_s > 0 else self.store.endpoint}"
         merged = {**self.server.options, **self.start_options}
         if merged["atoll-s3-endpoint"] != endpoint:
             self.restart(atoll_s3_endpoint=endpoint)
@@ -244,9 +245,9 @@ class Running:
         self.execute(f"SET GLOBAL atoll_durability = '{durability}'")
 
     def bucket_directory(self) -> Path | None:
-        """Returns where MinIO keeps the objects; None when the bucket is in the data directory, or there is none."""
+        """Returns where the S3 server keeps objects; None when the bucket is in the data directory, or absent."""
         # Not the whole of MinIO's files: those of deleted objects stay in a folder of its own for a while.
-        return self.minio.home / "objects" / self.minio.bucket if self.minio else None
+        return self.store.home / "objects" / self.store.bucket if self.store else None
 
     def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> float:
         """Waits until the engine has written what it owes and works no more in the background; returns seconds."""
@@ -284,8 +285,8 @@ class Running:
         if self.proxy:
             self.proxy.stop()
             self.proxy = None
-        if self.minio:
-            self.minio.stop()
+        if self.store:
+            self.store.stop()
 
 
 def keep_plugin() -> None:
@@ -298,15 +299,15 @@ def keep_plugin() -> None:
 
 
 def _server_options(
-    setup: Setup, memory_bytes: int, durability: str, binlog: bool, minio: Minio | None
+    setup: Setup, memory_bytes: int, durability: str, binlog: bool, store: ObjectStore | None
 ) -> dict[str, object]:
     options = {**COMMON_OPTIONS, **setup.options_of(memory_bytes)}
     if binlog:
         options.update(BINLOG_OPTIONS)
     if setup.engine == "ATOLL":
         options["atoll-durability"] = durability
-    if minio:
-        options.update(s3_options(minio.endpoint, minio.bucket, minio.credentials))
+    if store:
+        options.update(s3_options(store.endpoint, store.bucket, store.credentials))
     return options
 
 
@@ -328,14 +329,14 @@ def start_setup(
     setup = SETUPS[name]
     if setup.engine == "ATOLL":
         keep_plugin()
-    minio = Minio(home / "minio").start() if setup.remote else None
-    options = _server_options(setup, memory_bytes, durability, binlog, minio)
+    store = setup.remote(home / "store").start() if setup.remote else None
+    options = _server_options(setup, memory_bytes, durability, binlog, store)
     if group_bytes and setup.engine == "ATOLL":
         options["atoll-bound-heap"] = "ON"
     options.update(extra)
     dashed = {option.replace("_", "-"): value for option, value in options.items()}
     server = Server(home / "server", dashed, setup.plugins)
-    running = Running(setup, server, home, memory_bytes, minio)
+    running = Running(setup, server, home, memory_bytes, store)
     if group_bytes:
         running.group = MemoryGroup(home.name, group_bytes)
         server.run_by = running.group.run_by()
