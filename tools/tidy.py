@@ -226,6 +226,19 @@ def checked_mutexes(source: Source, _: Ratchet) -> Iterator[Finding]:
             )
 
 
+def sealed_lsm(source: Source, _: Ratchet) -> Iterator[Finding]:
+    """No pointer to a database of RocksDB leaves lsm/. Symbols, not includes: a pointer needs no header."""
+    if source.folder not in MAY_USE or source.folder in {"lsm", "cloudfs"} or source.is_test:
+        return
+    for number, line in enumerate(source.lines, 1):
+        if re.match(r'\s*#\s*include\s*"lsm/raw\.h"', line):
+            yield Finding(source.path, number, "sealed-lsm", "lsm/raw.h is for lsm/ and for tests")
+    for number, line in enumerate(source.code_lines, 1):
+        if match := re.search(r"\brocksdb::(\w*DB)\b", line):
+            message = f"{match.group()}: only lsm/ has RocksDB's databases; use lsm::Family or lsm::Database"
+            yield Finding(source.path, number, "sealed-lsm", message)
+
+
 def pure_codec(source: Source, _: Ratchet) -> Iterator[Finding]:
     if source.folder != "codec" or source.is_test:
         return
@@ -267,6 +280,7 @@ RULES = (
     todo_form,
     banned_calls,
     checked_mutexes,
+    sealed_lsm,
     pure_codec,
     unsafe_rust,
     dead_code,

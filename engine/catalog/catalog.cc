@@ -104,9 +104,8 @@ Status exists_already(std::string_view database, std::string_view name) {
 // ---- Impl: pieces of a change -------------------------------------------------------------------
 
 Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from) {
-  const rocksdb::DB *db = database->db(lsm::Side::kMain);
   const Status status = database->write_unlocked(batch, sync).with("writing the catalog");
-  if (visible_from != nullptr) *visible_from = db->GetLatestSequenceNumber();
+  if (visible_from != nullptr) *visible_from = database->catalog_family()->newest_sequence();
   return status;
 }
 

@@ -34,7 +34,7 @@ Status Catalog::Impl::load(lsm::Family *catalog) {
   rocksdb::ReadOptions options;
   options.verify_checksums = true;
   options.total_order_seek = true;
-  const std::unique_ptr<rocksdb::Iterator> rows(catalog->base()->NewIterator(options, catalog->handle()));
+  const std::unique_ptr<rocksdb::Iterator> rows = catalog->iterator(options);
   for (rows->SeekToFirst(); rows->Valid(); rows->Next())
     ATOLL_RETURN_IF_ERROR(load_record(rows->key().ToStringView(), rows->value().ToStringView()));
   return lsm::from_rocksdb(rows->status());

@@ -69,7 +69,7 @@ Status CommitGate::after_commit(uint64_t wal_position) const {
 void CommitGate::note_commit(const lsm::CommitMark &mark) const {
   const lsm::Gtid gtid = mark.gtid.value_or(lsm::Gtid());
   const lsm::BinlogPosition binlog = mark.binlog.value_or(lsm::BinlogPosition());
-  const uint64_t last_sequence = database_->db(lsm::Side::kMain)->GetLatestSequenceNumber();
+  const uint64_t last_sequence = database_->newest_sequence();
   atoll_store_note_commit(store_, now_us(), last_sequence, gtid.domain, gtid.server, gtid.sequence,
                           binlog.file, binlog.offset);
 }

@@ -70,22 +70,21 @@ Status build_indexes(const TABLE *table, const catalog::TableDef &def, Layout::C
 
 }  // namespace
 
-Status outermost_key(const Layout &layout, const IndexLayout &index, rocksdb::DB *db, bool last,
-                     std::string *key) {
+Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key) {
   const rocksdb::Slice lower(index.start), upper(index.end);
   rocksdb::ReadOptions options;
   options.iterate_lower_bound = &lower;
   options.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, layout.family()->handle()));
+  const std::unique_ptr<rocksdb::Iterator> it = layout.family()->iterator(options);
   last ? it->SeekToLast() : it->SeekToFirst();
   key->clear();
   if (it->Valid()) key->assign(it->key().data(), it->key().size());
   return lsm::from_rocksdb(it->status());
 }
 
-Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id) {
+Status last_hidden_id(const Layout &layout, uint64_t *id) {
   std::string key;
-  const Status status = outermost_key(layout, layout.primary_index(), db, true, &key);
+  const Status status = outermost_key(layout, layout.primary_index(), true, &key);
   *id = key.empty() ? 0 : hidden_id_of(std::string_view(key).substr(codec::kKeyStartLength));
   return status;
 }

@@ -21,10 +21,9 @@ Status build_layout(const TABLE *table, catalog::TablePtr def, lsm::Family *fami
                     std::shared_ptr<const Layout> *out);
 
 // The first or last key of an index; empty: it has none. What is not committed is not seen.
-Status outermost_key(const Layout &layout, const IndexLayout &index, rocksdb::DB *db, bool last,
-                     std::string *key);
+Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key);
 
 // The highest number of a row that is there, 0: none. What is not committed is not seen.
-Status last_hidden_id(const Layout &layout, rocksdb::DB *db, uint64_t *id);
+Status last_hidden_id(const Layout &layout, uint64_t *id);
 
 }  // namespace atoll::handler

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cloudfs/guarded_files.h"
+#include "lsm/raw.h"
 #include "lsm/load/bulk_load.h"
 #include "lsm/database_impl.h"
 #include "lsm/info_log.h"
@@ -239,7 +240,7 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   rocksdb::Status status = batch.DeleteRange(family->handle(), from, to);
   {
     const SharedLock gate(commit_gate_);
-    if (status.ok()) status = family->base()->Write(options, &batch);
+    if (status.ok()) status = Raw::of(family)->Write(options, &batch);
   }
   if (status.ok() && family->side() == Side::kMain) {
     reclaim_->add(family, std::string(begin), std::string(end));
@@ -255,7 +256,7 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
                                                   std::shared_ptr<SortBudget> budget) {
   const bool is_main = family->side() == Side::kMain;
   BulkLoadSettings settings;
-  settings.db = family->base();
+  settings.db = Raw::of(family);
   settings.family = family;
   settings.store = is_main ? options_.store : nullptr;
   const std::string parent = bulk_directory(is_main ? options_.local_dir : options_.temp_dir);
@@ -294,7 +295,7 @@ Status DatabaseImpl::flush(Family *family) {
   rocksdb::FlushOptions options;
   options.allow_write_stall = true;
   if (family == nullptr) return flush_all(options);
-  return from_rocksdb(family->base()->Flush(options, family->handle()));
+  return from_rocksdb(Raw::of(family)->Flush(options, family->handle()));
 }
 
 // All are started before the first is waited for, so that their syncs overlap.
@@ -328,7 +329,7 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
   ++used->compactions;
   // Given back with the last copy of the work, also when that is never begun.
   const std::shared_ptr<FamilyImpl> use(used, [](FamilyImpl *it) { --it->compactions; });
-  auto work = [db = family->base(), use, options, from = std::string(begin),
+  auto work = [db = Raw::of(family), use, options, from = std::string(begin),
                to = std::string(end)](std::atomic<bool> *cancelled) mutable {
     options.canceled = cancelled;
     const rocksdb::Slice first(from);

@@ -32,14 +32,30 @@ struct Compression {
 enum class Side : uint8_t { kMain, kTemp, kPast };
 
 // A column family. Pointers stay valid until the database is closed, also after a drop.
+// It is read here below locks and transactions: a read without a snapshot sees the newest committed rows.
 class Family {
  public:
   virtual ~Family() = default;
   virtual uint32_t id() const = 0;
   virtual Side side() const = 0;
+  virtual rocksdb::ColumnFamilyHandle *handle() const = 0;
+
+  // The statuses are RocksDB's: from_rocksdb() says what they ask for.
+  rocksdb::Status get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
+                      rocksdb::PinnableSlice *value) const;
+  rocksdb::Status get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
+                      std::string *value) const;
+  // `keys` are ascending.
+  void multi_get(const rocksdb::ReadOptions &options, size_t count, const rocksdb::Slice *keys,
+                 rocksdb::PinnableSlice *values, rocksdb::Status *statuses) const;
+  std::unique_ptr<rocksdb::Iterator> iterator(const rocksdb::ReadOptions &options) const;
+  // Of the newest committed write of the database that has the family.
+  uint64_t newest_sequence() const;
+
+ private:
+  friend struct Raw;
   // The RocksDB database that has the family, below its transaction layer.
   virtual rocksdb::DB *base() const = 0;
-  virtual rocksdb::ColumnFamilyHandle *handle() const = 0;
 };
 
 struct DatabaseOptions {
@@ -135,7 +151,20 @@ class Database {
   // Opens or creates. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.
   static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
 
-  virtual rocksdb::TransactionDB *db(Side side) = 0;
+  // ---- below locks and transactions (rows.cc) ----
+  // Writes the batch in one step. Requires: commit_gate() is held where the log is read by the shipper.
+  rocksdb::Status write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch);
+  // Goes back to release_snapshot() of the same side.
+  const rocksdb::Snapshot *take_snapshot(Side side);
+  void release_snapshot(Side side, const rocksdb::Snapshot *snapshot);
+  uint64_t newest_sequence();  // of the newest committed write to main
+  // A section of main's log that can be prepared, and is committed or rolled back later. It takes no locks.
+  std::unique_ptr<rocksdb::Transaction> begin_section();
+  std::vector<std::unique_ptr<rocksdb::Transaction>> prepared_sections();  // once, after open()
+  // The family for what recovery alone reads: the markers of spilled transactions.
+  rocksdb::ColumnFamilyHandle *marker_handle();
+  rocksdb::Status get_marker(const rocksdb::Slice &key, std::string *value);
+
   virtual Family *catalog_family() = 0;  // definitions of all tables
   virtual Family *shared_family() = 0;   // small tables, under a prefix each
   virtual Family *temp_family() = 0;     // TEMPORARY tables, under a prefix each
@@ -241,6 +270,10 @@ class Database {
 
   // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
   virtual Status shut_down() = 0;
+
+ private:
+  friend struct Raw;
+  virtual rocksdb::TransactionDB *db(Side side) = 0;
 };
 
 // Maps a RocksDB status; adds nothing to its message.

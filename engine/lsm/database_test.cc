@@ -7,6 +7,7 @@
 
 #include "lsm/options.h"
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -202,7 +203,7 @@ TEST(DatabaseTest, a_silent_bucket_is_unavailable_and_never_corruption) {
   };
   std::string value;
   const rocksdb::Status status =
-      database->db(Side::kMain)
+      Raw::of(database, Side::kMain)
           ->Get(rocksdb::ReadOptions(), database->shared_family()->handle(), "k", &value);
   EXPECT_EQ(from_rocksdb(status).code(), Code::kUnavailable) << status.ToString();
   database.store()->fail = nullptr;
@@ -276,7 +277,7 @@ TEST(DatabaseTest, delete_range_hides_rows_at_once_and_gives_the_space_back) {
   EXPECT_EQ(database.get(family, test_key(7, 2)), std::string(100, 'b'));
   ASSERT_TRUE(TestDatabase::wait_for([&] { return database.counter("ranges_to_reclaim") == 0; }));
   uint64_t keys = 0;
-  database->db(Side::kMain)->GetIntProperty(family->handle(), "rocksdb.estimate-num-keys", &keys);
+  Raw::of(database, Side::kMain)->GetIntProperty(family->handle(), "rocksdb.estimate-num-keys", &keys);
   EXPECT_EQ(keys, 2000u);
   EXPECT_EQ(database.count(family), 2000);
 }
@@ -288,7 +289,7 @@ TEST(DatabaseTest, temporary_rows_touch_neither_wal_nor_bucket_and_are_gone_at_r
   options.disableWAL = true;
   Family *family = database->temp_family();
   const size_t before = database.store()->recorded().size();
-  ASSERT_TRUE(database->db(Side::kTemp)->GetBaseDB()->Put(options, family->handle(), "k", "v").ok());
+  ASSERT_TRUE(Raw::of(database, Side::kTemp)->GetBaseDB()->Put(options, family->handle(), "k", "v").ok());
   ASSERT_ATOLL_OK(database->flush(family));
   EXPECT_EQ(database.get(family, "k"), "v");
   EXPECT_EQ(database.store()->recorded().size(), before);
@@ -307,7 +308,7 @@ TEST(DatabaseTest, counters_have_the_levels_of_the_shared_family) {
   };
   const auto expect_levels = [&](size_t files) {
     rocksdb::ColumnFamilyMetaData expected;
-    database->db(Side::kMain)->GetColumnFamilyMetaData(shared, &expected);
+    Raw::of(database, Side::kMain)->GetColumnFamilyMetaData(shared, &expected);
     const auto counters = database->counters();
     const std::map<std::string, uint64_t> found(counters.begin(), counters.end());
     EXPECT_EQ(expected.file_count, files);

@@ -6,6 +6,7 @@
 
 #include "lsm/upkeep/idle_flush.h"
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -72,7 +73,7 @@ TEST(FamiliesTest, a_dropped_family_stays_readable_to_whoever_has_an_iterator) {
   for (uint64_t i = 0; i < 100; ++i) ASSERT_ATOLL_OK(database.put(family, test_key(i), "v"));
   ASSERT_ATOLL_OK(database->flush(family));
   std::unique_ptr<rocksdb::Iterator> rows(
-      database->db(Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
+      Raw::of(database, Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
   const size_t noted = database.store()->count("note_ddl");
   database->drop_family(family->id());
   EXPECT_EQ(database->find_family(family->id()), nullptr);
@@ -91,7 +92,7 @@ TEST(FamiliesTest, objects_of_a_dropped_family_are_removed_while_the_server_runs
   const SharedParts parts = make_shared_parts(database.options);
   FamilyRegistry::Settings settings;
   settings.release_delay = std::chrono::milliseconds(10);
-  FamilyRegistry registry(database->db(Side::kMain)->GetBaseDB(), &parts, settings);
+  FamilyRegistry registry(Raw::of(database, Side::kMain)->GetBaseDB(), &parts, settings);
   Family *family = nullptr;
   ASSERT_ATOLL_OK(registry.create(Compression{Algorithm::kNone, 0}, &family));
   ASSERT_ATOLL_OK(database.put(family, "k", "v"));
@@ -110,7 +111,7 @@ TEST(IdleFlushTest, rows_nobody_adds_to_are_flushed_and_busy_families_are_left_a
   ASSERT_ATOLL_OK(database->create_family(Compression{}, &idle));
   ASSERT_ATOLL_OK(database->create_family(Compression{}, &busy));
   ASSERT_ATOLL_OK(database.put(idle, "k", "v"));
-  rocksdb::DB *db = database->db(Side::kMain)->GetBaseDB();
+  rocksdb::DB *db = Raw::of(database, Side::kMain)->GetBaseDB();
   const auto rows_in_memory = [&](Family *family) {
     uint64_t rows = 0;
     db->GetIntProperty(family->handle(), rocksdb::DB::Properties::kNumEntriesActiveMemTable, &rows);

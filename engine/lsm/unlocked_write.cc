@@ -4,6 +4,7 @@
 
 #include "lsm/commit_mark.h"
 #include "lsm/database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 
@@ -15,7 +16,7 @@ Status Database::write_unlocked(rocksdb::WriteBatch *batch, bool sync) {
   // A batch that cannot take the mark cannot be written either.
   (void)put_mark(batch, CommitMark());
   const SharedLock gate(*commit_gate());
-  return from_rocksdb(db(Side::kMain)->Write(options, plain, batch));
+  return from_rocksdb(Raw::of(this, Side::kMain)->Write(options, plain, batch));
 }
 
 }  // namespace atoll::lsm

@@ -70,7 +70,7 @@ class OpenTable {
   }
   txn::LockWait lock_wait() const { return {mode_.skip_locked ? 0 : statement_.lock_wait_ms()}; }
   // The newest committed write of the database.
-  uint64_t newest_sequence() const { return family()->base()->GetLatestSequenceNumber(); }
+  uint64_t newest_sequence() const { return family()->newest_sequence(); }
   // Whether what is complete from sequence number `readable_from` on is too new for the transaction's
   // snapshot.
   bool is_newer_than_snapshot(uint64_t readable_from) const {

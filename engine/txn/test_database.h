@@ -16,6 +16,7 @@
 #include "lsm/database.h"
 #include "lsm/past/past_database.h"
 #include "lsm/load/run_file.h"
+#include "lsm/raw.h"
 
 namespace atoll::txn {
 
@@ -104,7 +105,7 @@ class TestDatabase final : public lsm::Database {
     return lsm::from_rocksdb(db(lsm::Side::kMain)->SyncWAL());
   }
   Status flush(lsm::Family *family) override {
-    const auto status = family->base()->Flush(rocksdb::FlushOptions(), family->handle());
+    const auto status = lsm::Raw::of(family)->Flush(rocksdb::FlushOptions(), family->handle());
     return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
   }
   Status compact(lsm::Family *, std::string_view, std::string_view) override { return unused(); }

@@ -18,14 +18,13 @@ constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
 constexpr size_t kRestoreBatchBytes = 1 << 20;
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
 
-std::unique_ptr<rocksdb::Iterator> bounded_iterator(rocksdb::DB *db, lsm::Family *family,
-                                                    rocksdb::ReadOptions read, const ScanOptions &options,
-                                                    const CursorBounds *bounds) {
+std::unique_ptr<rocksdb::Iterator> bounded_iterator(const lsm::Family *family, rocksdb::ReadOptions read,
+                                                    const ScanOptions &options, const CursorBounds *bounds) {
   if (!options.lower.empty()) read.iterate_lower_bound = &bounds->lower_slice;
   if (!options.upper.empty()) read.iterate_upper_bound = &bounds->upper_slice;
   read.fill_cache = options.fill_cache;
   read.readahead_size = options.readahead_bytes;
-  return std::unique_ptr<rocksdb::Iterator>(db->NewIterator(read, family->handle()));
+  return family->iterator(read);
 }
 
 }  // namespace
@@ -95,18 +94,13 @@ void TransactionImpl::become(TransactionImpl *prepared) {
   prepared->prepared_.store(false);
 }
 
-rocksdb::DB *TransactionImpl::db(lsm::Side side) const {
-  // The plain database below: locks are ours, so TransactionDB's own write path adds nothing.
-  return manager_->database()->db(side)->GetBaseDB();
-}
-
 void TransactionImpl::make_snapshot() {
-  if (snapshot_ == nullptr) snapshot_ = db(lsm::Side::kMain)->GetSnapshot();
+  if (snapshot_ == nullptr) snapshot_ = manager_->database()->take_snapshot(lsm::Side::kMain);
 }
 
 void TransactionImpl::release_snapshot() {
   if (snapshot_ == nullptr) return;
-  db(lsm::Side::kMain)->ReleaseSnapshot(snapshot_);
+  manager_->database()->release_snapshot(lsm::Side::kMain, snapshot_);
   snapshot_ = nullptr;
 }
 
@@ -129,10 +123,9 @@ Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at
     const Status own = find_own(family, key, &found, value);
     if (found || !own.ok()) return own;
   }
-  rocksdb::ColumnFamilyHandle *handle = family->handle();
-  if (handle == nullptr) return dropped_family();
+  if (family->handle() == nullptr) return dropped_family();
   count_work(WorkKind::kPointGets);
-  return read_result(family->base()->Get(read_options(family, at), handle, key, value));
+  return read_result(family->get(read_options(family, at), key, value));
 }
 
 std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, const ScanOptions &options) {
@@ -144,7 +137,7 @@ std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, co
                                     false);
   }
   bounds->set(options.lower, options.upper);
-  auto entries = bounded_iterator(family->base(), family, read_options(family, at), options, bounds.get());
+  auto entries = bounded_iterator(family, read_options(family, at), options, bounds.get());
   WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
   const bool in_memory = own != nullptr && !own->index.empty();
   const bool on_disk = spill_ != nullptr && spill_->has_family(family);
@@ -256,13 +249,13 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   if (side == lsm::Side::kMain) count_work(WorkKind::kLogBytes, batch.GetDataSize());
   if (options.sync) count_work(WorkKind::kLogSyncs);
   const SharedLock gate(*manager_->database()->commit_gate());
-  if (status.ok()) status = db(side)->Write(options, &batch);
+  if (status.ok()) status = manager_->database()->write(side, options, &batch);
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
 }
 
 // Puts the temp rows that this transaction wrote back to what they were at `before`.
 Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
-  rocksdb::DB *temp = db(lsm::Side::kTemp);
+  lsm::Database *const database = manager_->database();
   rocksdb::ReadOptions at;
   at.snapshot = before;
   rocksdb::WriteBatch batch;
@@ -270,29 +263,32 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   options.disableWAL = true;
   std::string old;
   ATOLL_RETURN_IF_ERROR(visit_temp_keys([&](lsm::Family *family, std::string_view key) {
-    rocksdb::Status status = temp->Get(at, family->handle(), key, &old);
+    rocksdb::Status status = family->get(at, key, &old);
     if (status.ok())
       status = batch.Put(family->handle(), key, old);
     else if (status.IsNotFound())
       status = batch.Delete(family->handle(), key);
     if (status.ok() && batch.GetDataSize() > kRestoreBatchBytes) {
-      status = temp->Write(options, &batch);
+      status = database->write(lsm::Side::kTemp, options, &batch);
       batch.Clear();
     }
     return lsm::from_rocksdb(status);
   }));
-  return lsm::from_rocksdb(temp->Write(options, &batch));
+  return lsm::from_rocksdb(database->write(lsm::Side::kTemp, options, &batch));
 }
 
 // Temp goes first, because it can be taken back: only this connection sees it. Main decides.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
   if (!has_writes(lsm::Side::kTemp)) return commit_main();
-  rocksdb::DB *temp = db(lsm::Side::kTemp);
-  rocksdb::ManagedSnapshot before(temp);
+  const auto release = [database = manager_->database()](const rocksdb::Snapshot *snapshot) {
+    database->release_snapshot(lsm::Side::kTemp, snapshot);
+  };
+  const std::unique_ptr<const rocksdb::Snapshot, decltype(release)> before(
+      manager_->database()->take_snapshot(lsm::Side::kTemp), release);
   ATOLL_RETURN_IF_ERROR(is_spilled() ? write_spilled_temp() : write_side(lsm::Side::kTemp, false));
   const Status status = commit_main();
   if (status.ok()) return status;
-  if (Status undone = restore_temp(before.snapshot()); !undone.ok()) {
+  if (Status undone = restore_temp(before.get()); !undone.ok()) {
     return Status(status.code(), std::string(status.message()) +
                                      "; temporary tables could not be rolled back: " + undone.message());
   }
@@ -336,11 +332,7 @@ void TransactionImpl::finish() {
 
 // Writes what `fill` adds to it as a prepared section of the WAL; not synced.
 Status TransactionImpl::prepare_section(std::string_view xid, const SectionFiller &fill) {
-  const rocksdb::WriteOptions options;
-  rocksdb::TransactionOptions transaction_options;
-  transaction_options.skip_concurrency_control = true;
-  std::unique_ptr<rocksdb::Transaction> transaction(
-      manager_->database()->db(lsm::Side::kMain)->BeginTransaction(options, transaction_options));
+  std::unique_ptr<rocksdb::Transaction> transaction = manager_->database()->begin_section();
   if (!transaction->SetName(std::string(xid)).ok()) {
     return Status(Code::kInvalid, "a prepared transaction with this XA identifier exists");
   }

@@ -120,7 +120,6 @@ class TransactionImpl final : public Transaction {
  private:
   friend class ManagerImpl;
 
-  rocksdb::DB *db(lsm::Side side) const;
   rocksdb::ReadOptions read_options(const lsm::Family *family, ReadAt at) const;
   Status check_write(std::string_view key, std::string_view value) const;
   Status write(lsm::Family *family, std::string_view key, const NewWrite &write);

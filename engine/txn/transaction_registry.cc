@@ -78,11 +78,9 @@ ManagerImpl::~ManagerImpl() {
 }
 
 Status ManagerImpl::recover() {
-  std::vector<rocksdb::Transaction *> found;
-  database_->db(lsm::Side::kMain)->GetAllPreparedTransactions(&found);
-  std::vector<std::unique_ptr<rocksdb::Transaction>> prepared(found.begin(), found.end());
   std::vector<std::string> spilled;
-  for (auto &one : prepared) ATOLL_RETURN_IF_ERROR(recover_one(std::move(one), &spilled));
+  for (auto &one : database_->prepared_sections())
+    ATOLL_RETURN_IF_ERROR(recover_one(std::move(one), &spilled));
   remove_unnamed_spills(spilled);
   return Status::Ok();
 }

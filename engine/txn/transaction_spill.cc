@@ -137,7 +137,7 @@ Status TransactionImpl::write_spilled_temp() {
   const auto files = spill_->files(lsm::Side::kTemp);
   if (files.empty()) return Status::Ok();
   lsm::Ingestion ingestion;
-  ATOLL_RETURN_IF_ERROR(ingestion.prepare(db(lsm::Side::kTemp), files, true));
+  ATOLL_RETURN_IF_ERROR(ingestion.prepare(manager_->database(), lsm::Side::kTemp, files, true));
   return ingestion.commit();
 }
 
@@ -150,17 +150,17 @@ Status TransactionImpl::prepare_ingestion(bool with_marker) {
     lsm::RunFileWriter marker(manager_->database()->run_file_options(), path);
     ATOLL_RETURN_IF_ERROR(marker.add(marker_key(spill_->name()), "", false));
     ATOLL_RETURN_IF_ERROR(marker.finish());
-    rocksdb::DB *const main = db(lsm::Side::kMain);
-    const auto own = std::find_if(files.begin(), files.end(), [main](const lsm::FamilyFiles &family) {
-      return family.family->GetID() == main->DefaultColumnFamily()->GetID();
+    rocksdb::ColumnFamilyHandle *const markers = manager_->database()->marker_handle();
+    const auto own = std::find_if(files.begin(), files.end(), [markers](const lsm::FamilyFiles &family) {
+      return family.family->GetID() == markers->GetID();
     });
     if (own == files.end())
-      files.push_back({main->DefaultColumnFamily(), {path}});
+      files.push_back({markers, {path}});
     else
       own->paths.push_back(path);
   }
   auto ingestion = std::make_unique<lsm::Ingestion>();
-  ATOLL_RETURN_IF_ERROR(ingestion->prepare(db(lsm::Side::kMain), files, false));
+  ATOLL_RETURN_IF_ERROR(ingestion->prepare(manager_->database(), lsm::Side::kMain, files, false));
   ingestion_ = std::move(ingestion);
   return Status::Ok();
 }
@@ -178,13 +178,13 @@ Status TransactionImpl::commit_spilled(bool sync) {
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   rocksdb::WriteOptions options;
   options.sync = sync;
-  rocksdb::DB *const main = db(lsm::Side::kMain);
+  lsm::Database *const database = manager_->database();
   rocksdb::WriteBatch batch;
   // The transaction is committed; RocksDB reports a WAL that cannot be written by itself.
-  (void)batch.Delete(main->DefaultColumnFamily(), marker_key(spill_->name()));
+  (void)batch.Delete(database->marker_handle(), marker_key(spill_->name()));
   (void)lsm::put_mark(&batch, mark_);
-  const SharedLock gate(*manager_->database()->commit_gate());
-  (void)main->Write(options, &batch);
+  const SharedLock gate(*database->commit_gate());
+  (void)database->write(lsm::Side::kMain, options, &batch);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
 }
@@ -193,7 +193,7 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
   ATOLL_RETURN_IF_ERROR(spill_->save_list());
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(prepare_section(xid, [this](rocksdb::Transaction *section) {
-    return section->DeleteUntracked(db(lsm::Side::kMain)->DefaultColumnFamily(), marker_key(spill_->name()));
+    return section->DeleteUntracked(manager_->database()->marker_handle(), marker_key(spill_->name()));
   }));
   spill_->set_keep(true);
   return Status::Ok();
@@ -257,10 +257,8 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
                                 std::vector<std::string> *spilled) {
   const std::string name = spill_name(prepared.get());
   if (!name.empty()) {
-    rocksdb::DB *const main = database_->db(lsm::Side::kMain)->GetBaseDB();
     std::string marker;
-    const rocksdb::Status found =
-        main->Get(rocksdb::ReadOptions(), main->DefaultColumnFamily(), marker_key(name), &marker);
+    const rocksdb::Status found = database_->get_marker(marker_key(name), &marker);
     if (found.ok()) {
       lsm::CommitMark mark;
       mark.is_recovered = true;

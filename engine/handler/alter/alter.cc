@@ -40,11 +40,11 @@ class AlterContext final : public inplace_alter_handler_ctx {
   explicit AlterContext(ah::Share *share_of_table) : share(share_of_table) {}
   ~AlterContext() override {
     end_build();
-    if (family != nullptr) atoll::engine::running()->database()->drop_family(family->id());
+    if (family != nullptr) database()->drop_family(family->id());
   }
 
   void end_build() {
-    if (snapshot != nullptr) main()->ReleaseSnapshot(snapshot);
+    if (snapshot != nullptr) database()->release_snapshot(atoll::lsm::Side::kMain, snapshot);
     snapshot = nullptr;
     if (!online) return;
     online->close();
@@ -52,7 +52,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
     online.reset();
   }
   bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
-  static rocksdb::DB *main() { return atoll::engine::running()->database()->db(atoll::lsm::Side::kMain); }
+  static atoll::lsm::Database *database() { return atoll::engine::running()->database(); }
 
   ah::Share *share;
   catalog::TablePtr before;                  // what the catalog holds
@@ -167,7 +167,7 @@ Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *alte
     if (moves || std::find(names.begin(), names.end(), context->layout->index(i).name) != names.end())
       context->new_indexes.push_back(i);
   if (!moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(context));
-  context->snapshot = AlterContext::main()->GetSnapshot();
+  context->snapshot = AlterContext::database()->take_snapshot(atoll::lsm::Side::kMain);
   context->online = online_build(*context, *layout_, table_share->reclength, altered);
   share_->set_online_build(context->online);
   return Status::Ok();
@@ -282,7 +282,7 @@ bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered,
   const Status status = context->online->finish([thd] { return !ah::is_build_unwanted(thd); });
   if (status.code() == Code::kDuplicate) context->online->show_duplicate();
   if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
-  const uint64_t readable_from = AlterContext::main()->GetLatestSequenceNumber();
+  const uint64_t readable_from = AlterContext::database()->newest_sequence();
   for (catalog::IndexDef &index : context->altered.def.indexes)
     if (index.ordinal >= context->before->next_ordinal) index.readable_from = readable_from;
   if (context->altered.moves && ah::MoveOfOutgrown::is_running())

@@ -125,7 +125,6 @@ Status IndexBuild::add_row(Encoder *encoder, std::string_view key, std::string_v
 
 ParallelScan::Request IndexBuild::all_rows() const {
   ParallelScan::Request request;
-  request.db = source_->family()->base();
   request.family = source_->family();
   request.snapshot = snapshot_;
   request.begin = source_->primary_index().start;

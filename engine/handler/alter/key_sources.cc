@@ -55,12 +55,11 @@ Status KeySources::compute() const {
 void KeySources::show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
                           std::string *buffer) const {
   restore_record(altered_, s->default_values);
-  rocksdb::DB *db = layout_.family()->base();
   rocksdb::ReadOptions options;
   options.snapshot = snapshot;
   std::string joined;
   std::string_view row;
-  if (!db->Get(options, layout_.family()->handle(), primary_key, buffer).ok() ||
+  if (!layout_.family()->get(options, primary_key, buffer).ok() ||
       !whole_row_at(layout_, snapshot, primary_key, *buffer, &joined, &row).ok())
     return;
   if (!joined.empty()) row = *buffer = std::move(joined);

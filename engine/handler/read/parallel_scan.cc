@@ -83,7 +83,7 @@ Status ParallelScan::scan_piece(size_t thread, size_t index) {
   options.readahead_size = 2 << 20;
   options.adaptive_readahead = true;
   options.auto_readahead_size = true;
-  std::unique_ptr<rocksdb::Iterator> it(request_.db->NewIterator(options, request_.family->handle()));
+  std::unique_ptr<rocksdb::Iterator> it = request_.family->iterator(options);
 
   auto chunk = std::make_unique<Chunk>();
   Status status;

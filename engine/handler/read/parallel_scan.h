@@ -29,7 +29,6 @@ namespace atoll::handler {
 class ParallelScan {
  public:
   struct Request {
-    rocksdb::DB *db = nullptr;
     lsm::Family *family = nullptr;
     const rocksdb::Snapshot *snapshot = nullptr;
     std::string begin, end;

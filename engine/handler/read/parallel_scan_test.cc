@@ -80,7 +80,6 @@ class ParallelScanTest : public ::testing::Test {
 
   ParallelScan::Request request() {
     ParallelScan::Request request;
-    request.db = db_.get();
     request.family = family_.get();
     request.begin = "k";
     request.end = "l";

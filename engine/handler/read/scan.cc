@@ -43,7 +43,6 @@ void ha_atoll::start_parallel_scan(size_t threads) {
   const ah::IndexLayout &index = layout_->primary_index();
   atoll::lsm::Database *database = atoll::engine::running()->database();
   ah::ParallelScan::Request request;
-  request.db = layout_->family()->base();
   request.family = layout_->family();
   request.snapshot = transaction()->snapshot(layout_->family()->side());
   request.begin = index.start;

@@ -77,7 +77,7 @@ Status sample_piece(const Layout &layout, std::string_view begin, std::string_vi
   options.iterate_upper_bound = &upper;
   options.fill_cache = false;
   lsm::Family *family = layout.family();
-  const std::unique_ptr<rocksdb::Iterator> it(family->base()->NewIterator(options, family->handle()));
+  const std::unique_ptr<rocksdb::Iterator> it = family->iterator(options);
   counter->start_piece();
   uint64_t read = 0;
   for (it->Seek(lower); it->Valid() && read < entries_max; it->Next(), read++) {

@@ -158,7 +158,7 @@ Status BulkCopy::write_small() {
   options.sync = engine::running()->settings().flush_at_commit();
   lsm::Database *database = engine::running()->database();
   const SharedLock gate(*database->commit_gate());
-  return lsm::from_rocksdb(layout_->family()->base()->Write(options, &batch));
+  return lsm::from_rocksdb(database->write(layout_->family()->side(), options, &batch));
 }
 
 Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared_ptr<const Layout> *layout) {

@@ -89,8 +89,7 @@ Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std
     read.snapshot = snapshot;
     read.fill_cache = options.fill_cache;
     read.readahead_size = options.readahead_bytes;
-    return std::unique_ptr<rocksdb::Iterator>(
-        layout.family()->base()->NewIterator(read, layout.family()->handle()));
+    return layout.family()->iterator(read);
   };
   ATOLL_RETURN_IF_ERROR(join_pieces(stored, primary_key, open, buffer));
   *row = *buffer;
@@ -118,8 +117,7 @@ Status count_row_pieces(const Layout &layout, uint64_t count_max, uint64_t *coun
   const std::string end = codec::key_after_prefix(start);
   rocksdb::ReadOptions read;
   read.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> pieces(
-      layout.family()->base()->NewIterator(read, layout.family()->handle()));
+  const std::unique_ptr<rocksdb::Iterator> pieces = layout.family()->iterator(read);
   *count = 0;
   for (pieces->Seek(start); *count < count_max && pieces->Valid() && pieces->key().compare(end) < 0;
        pieces->Next())

@@ -288,11 +288,10 @@ Status ha_atoll::remove_snapshot_entries(const std::string &primary_key, std::st
   rocksdb::ReadOptions options;
   options.snapshot = transaction()->snapshot(layout.family()->side());
   if (options.snapshot == nullptr) return Status::Ok();
-  rocksdb::DB *db = layout.family()->base();
-  if (options.snapshot->GetSequenceNumber() == db->GetLatestSequenceNumber()) return Status::Ok();
+  if (options.snapshot->GetSequenceNumber() == layout.family()->newest_sequence()) return Status::Ok();
   snapshot_differs_ = true;
   rocksdb::PinnableSlice seen;
-  const rocksdb::Status found = db->Get(options, layout.family()->handle(), primary_key, &seen);
+  const rocksdb::Status found = layout.family()->get(options, primary_key, &seen);
   if (found.IsNotFound()) return Status::Ok();
   if (!found.ok()) return atoll::lsm::from_rocksdb(found);
   if (std::string_view(seen.data(), seen.size()) == current_row) {
@@ -333,7 +332,7 @@ Status ha_atoll::outermost_taken_key(const ah::IndexLayout &index, bool last, st
   std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
   if (family->side() == atoll::lsm::Side::kMain)
     uncommitted = running->transactions()->outermost_uncommitted(family, index.start, index.end, last);
-  ATOLL_RETURN_IF_ERROR(ah::outermost_key(*layout_, index, family->base(), last, key));
+  ATOLL_RETURN_IF_ERROR(ah::outermost_key(*layout_, index, last, key));
   if (key->empty() || (!uncommitted.empty() && (last ? *key < uncommitted : uncommitted < *key)))
     *key = std::move(uncommitted);
   return Status::Ok();

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/bytes.h"
+#include "lsm/raw.h"
 #include "lsm/database_impl.h"
 
 namespace atoll::lsm {
@@ -205,7 +206,7 @@ RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std
 RangeEstimate DatabaseImpl::sizes(Family *family, std::string_view begin, std::string_view end) {
   RangeEstimate result;
   if (begin >= end) return result;
-  rocksdb::DB *const database = family->base();
+  rocksdb::DB *const database = Raw::of(family);
   const Range range(slice(begin), slice(end));
   const uint64_t on_disk = file_bytes(database, family, range);
   uint64_t in_memory_entries = 0;
@@ -225,14 +226,14 @@ uint64_t DatabaseImpl::total_bytes(Family *family) {
   for (const std::string &property :
        {rocksdb::DB::Properties::kLiveSstFilesSize, rocksdb::DB::Properties::kCurSizeAllMemTables}) {
     uint64_t bytes = 0;
-    if (family->base()->GetIntProperty(family->handle(), property, &bytes)) total += bytes;
+    if (Raw::of(family)->GetIntProperty(family->handle(), property, &bytes)) total += bytes;
   }
   return total;
 }
 
 bool DatabaseImpl::takes_more_than(Family *family, std::string_view begin, std::string_view end,
                                    uint64_t bytes_max) {
-  rocksdb::DB *const database = family->base();
+  rocksdb::DB *const database = Raw::of(family);
   if (begin >= end || sum_of(gap_bytes(database, family, begin, end, {})) <= bytes_max) return false;
   const Slice upper = slice(end);
   rocksdb::ReadOptions options;
@@ -251,7 +252,7 @@ bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *en
   options.read_tier = rocksdb::kBlockCacheTier;
   options.iterate_upper_bound = &range.limit;
   options.total_order_seek = true;
-  std::unique_ptr<rocksdb::Iterator> rows(family->base()->NewIterator(options, family->handle()));
+  std::unique_ptr<rocksdb::Iterator> rows(Raw::of(family)->NewIterator(options, family->handle()));
   uint64_t count = 0;
   for (rows->Seek(range.start); rows->Valid(); rows->Next()) {
     if (++count > kCountEntriesMax) return false;
@@ -274,7 +275,7 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
     }
   }
   rocksdb::ColumnFamilyMetaData files;
-  family->base()->GetColumnFamilyMetaData(family->handle(), &files);
+  Raw::of(family)->GetColumnFamilyMetaData(family->handle(), &files);
   const rocksdb::SstFileMetaData *largest = nullptr;
   for (const auto &level : files.levels) {
     for (const auto &file : level.files) {
@@ -286,7 +287,7 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
   if (largest != nullptr) {
     const Range one(largest->smallestkey, largest->smallestkey);
     rocksdb::TablePropertiesCollection properties;
-    (void)family->base()->GetPropertiesOfTablesInRange(family->handle(), &one, 1, &properties);
+    (void)Raw::of(family)->GetPropertiesOfTablesInRange(family->handle(), &one, 1, &properties);
     for (const auto &[path, table] : properties) {
       if (table->num_entries == 0 || !path.ends_with(largest->name)) continue;
       bytes = static_cast<double>(table->data_size) / static_cast<double>(table->num_entries);
@@ -302,7 +303,7 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
 std::vector<std::string> DatabaseImpl::split(Family *family, std::string_view begin, std::string_view end,
                                              size_t pieces) {
   if (pieces < 2 || begin >= end) return {};
-  rocksdb::DB *const database = family->base();
+  rocksdb::DB *const database = Raw::of(family);
   const std::vector<FilePart> files = files_in(database, family, begin, end);
   if (files.size() >= kFilesPerPiece * pieces) return cut_between_files(files, end, pieces);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -149,7 +150,7 @@ TEST_F(EstimateTest, a_cold_open_reads_few_tables) {
   ASSERT_ATOLL_OK(database_.open());
   EXPECT_LE(database_.store()->count("open ") - before, 3u);
   // Only the opening is so frugal: afterwards tables stay open.
-  EXPECT_GE(database_->db(Side::kMain)->GetDBOptions().max_open_files, 64);
+  EXPECT_GE(Raw::of(database_, Side::kMain)->GetDBOptions().max_open_files, 64);
 }
 
 }  // namespace

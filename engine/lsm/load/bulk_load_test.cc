@@ -13,6 +13,7 @@
 
 #include "lsm/load/external_sort.h"
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -43,7 +44,7 @@ class BulkLoadTest : public ::testing::Test {
   std::map<std::string, std::string> contents() {
     std::map<std::string, std::string> rows;
     std::unique_ptr<rocksdb::Iterator> each(
-        database_->db(Side::kMain)->NewIterator(rocksdb::ReadOptions(), family_->handle()));
+        Raw::of(database_, Side::kMain)->NewIterator(rocksdb::ReadOptions(), family_->handle()));
     for (each->SeekToFirst(); each->Valid(); each->Next()) {
       rows[each->key().ToString()] = each->value().ToString();
     }
@@ -374,7 +375,7 @@ TEST_F(BulkLoadTest, an_upload_that_fails_fails_the_load) {
 // RocksDB compacts a file of the last level that has a sequence number as soon as no snapshot needs the
 // number.
 TEST_F(BulkLoadTest, a_load_beside_a_snapshot_is_written_once) {
-  rocksdb::DB *db = database_->db(Side::kMain);
+  rocksdb::DB *db = Raw::of(database_, Side::kMain);
   ASSERT_ATOLL_OK(database_.put(family_, test_key(1), "before"));
   const rocksdb::Snapshot *snapshot = db->GetSnapshot();
   auto load = database_->bulk_load(family_, kZstd);

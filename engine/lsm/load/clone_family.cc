@@ -10,6 +10,7 @@
 #include <rocksdb/write_batch.h>
 
 #include "cloudfs/file_name.h"
+#include "lsm/raw.h"
 #include "lsm/database_impl.h"
 
 namespace atoll::lsm {
@@ -53,7 +54,7 @@ class FilesKept {
 }  // namespace
 
 Status DatabaseImpl::clone_family(Family *source, const Compression &compression, Family **out) {
-  rocksdb::DB *db = source->base();
+  rocksdb::DB *db = Raw::of(source);
   ATOLL_RETURN_IF_ERROR(flush(source).with("flushing the rows to share"));
   const FilesKept kept(db);
   ATOLL_RETURN_IF_ERROR(kept.status());
@@ -66,7 +67,7 @@ Status DatabaseImpl::copy_entries(Family *family, std::string_view begin, std::s
   const rocksdb::Slice last(end.data(), end.size());
   rocksdb::ReadOptions options;
   options.iterate_upper_bound = &last;
-  const std::unique_ptr<rocksdb::Iterator> entries(family->base()->NewIterator(options, family->handle()));
+  const std::unique_ptr<rocksdb::Iterator> entries(Raw::of(family)->NewIterator(options, family->handle()));
   rocksdb::WriteBatch batch;
   std::string key;
   for (entries->Seek({begin.data(), begin.size()}); entries->Valid(); entries->Next()) {

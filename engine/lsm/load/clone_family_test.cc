@@ -8,6 +8,7 @@
 #include <random>
 
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -17,7 +18,7 @@ using Rows = std::map<std::string, std::string>;
 Rows rows_of(TestDatabase *database, Family *family) {
   Rows rows;
   std::unique_ptr<rocksdb::Iterator> it(
-      (*database)->db(Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
+      Raw::of(*database, Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
   for (it->SeekToFirst(); it->Valid(); it->Next()) rows[it->key().ToString()] = it->value().ToString();
   EXPECT_TRUE(it->status().ok()) << it->status().ToString();
   return rows;
@@ -38,7 +39,7 @@ class CloneFamilyTest : public ::testing::Test {
     ASSERT_TRUE(writer.Finish().ok());
     rocksdb::IngestExternalFileOptions options;
     options.move_files = true;
-    const auto status = source_->base()->IngestExternalFile(source_->handle(), {path}, options);
+    const auto status = Raw::of(source_)->IngestExternalFile(source_->handle(), {path}, options);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   size_t uploads() {
@@ -67,7 +68,7 @@ class Writer {
     const std::string at = key();
     if (below(4) == 0) {
       const rocksdb::WriteOptions options;
-      ASSERT_TRUE(family->base()->Delete(options, family->handle(), at).ok());
+      ASSERT_TRUE(Raw::of(family)->Delete(options, family->handle(), at).ok());
       rows->erase(at);
     } else {
       const std::string value = std::to_string(random_());

@@ -11,6 +11,8 @@
 
 #include <utility>
 
+#include "lsm/raw.h"
+
 namespace atoll::lsm {
 // ---- Writing -------------------------------------------------------------------------------------
 
@@ -109,7 +111,8 @@ struct Ingestion::Handle {
 Ingestion::Ingestion() = default;
 Ingestion::~Ingestion() = default;
 
-Status Ingestion::prepare(rocksdb::DB *db, const std::vector<FamilyFiles> &files, bool may_copy) {
+Status Ingestion::prepare(Database *database, Side side, const std::vector<FamilyFiles> &files,
+                          bool may_copy) {
   std::vector<rocksdb::IngestExternalFileArg> arguments;
   for (const FamilyFiles &family : files) {
     rocksdb::IngestExternalFileArg argument;
@@ -122,6 +125,7 @@ Status Ingestion::prepare(rocksdb::DB *db, const std::vector<FamilyFiles> &files
     arguments.push_back(std::move(argument));
   }
   auto handle = std::make_unique<Handle>();
+  rocksdb::DB *const db = Raw::below(database, side);
   handle->db = db;
   ATOLL_RETURN_IF_ERROR(from_rocksdb(db->PrepareFileIngestion(arguments, &handle->files)));
   handle_ = std::move(handle);

@@ -86,13 +86,14 @@ struct FamilyFiles {
   std::vector<std::string> paths;
 };
 
-// Takes all files into `db` in one step, which is atomic and durable: Ingestion::prepare() does what takes
-// time and changes nothing; commit() makes all visible. The files stay where they are, linked.
+// Takes all files into one side of the database in one step, which is atomic and durable:
+// Ingestion::prepare() does what takes time and changes nothing; commit() makes all visible. The files stay
+// where they are, linked.
 class Ingestion {
  public:
   Ingestion();
   ~Ingestion();  // not committed: nothing remains of it
-  Status prepare(rocksdb::DB *db, const std::vector<FamilyFiles> &files, bool may_copy);
+  Status prepare(Database *database, Side side, const std::vector<FamilyFiles> &files, bool may_copy);
   // Errors: kNoSpace, kUnavailable, kFenced: nothing was taken in.
   Status commit();
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -32,7 +33,8 @@ class RunFileTest : public ::testing::Test {
   }
   Status take_in(const std::vector<std::string> &paths) {
     Ingestion ingestion;
-    ATOLL_RETURN_IF_ERROR(ingestion.prepare(database_->db(Side::kMain), {{family_->handle(), paths}}, false));
+    ATOLL_RETURN_IF_ERROR(
+        ingestion.prepare(database_.operator->(), Side::kMain, {{family_->handle(), paths}}, false));
     return database_->commit_ingestion(&ingestion);
   }
 

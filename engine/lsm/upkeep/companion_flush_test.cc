@@ -3,6 +3,7 @@
 #include "lsm/upkeep/companion_flush.h"
 
 #include "lsm/test_database.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -26,7 +27,7 @@ class CompanionFlushTest : public testing::Test {
 
   uint64_t property(Family *family, const std::string &name) {
     uint64_t value = 0;
-    database_->db(Side::kMain)->GetIntProperty(family->handle(), name, &value);
+    Raw::of(database_, Side::kMain)->GetIntProperty(family->handle(), name, &value);
     return value;
   }
 

@@ -3,6 +3,7 @@
 #include <rocksdb/file_system.h>
 
 #include "base/border/border.h"
+#include "lsm/raw.h"
 #include "lsm/database_impl.h"
 
 namespace atoll::lsm {
@@ -69,7 +70,7 @@ std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, Family *family, 
 // part of the range any more, and that it could not be read means nothing.
 Status DatabaseImpl::verify_files(Family *family, std::string_view begin, std::string_view end,
                                   const std::function<bool()> &is_cancelled) {
-  rocksdb::DB *const db = family->base();
+  rocksdb::DB *const db = Raw::of(family);
   rocksdb::Options options = db->GetOptions(family->handle());
   const auto env = rocksdb::NewCompositeEnv(
       std::make_shared<CancellableFiles>(options.env->GetFileSystem(), is_cancelled));

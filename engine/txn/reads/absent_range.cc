@@ -34,15 +34,14 @@ Status TransactionImpl::find_locked(lsm::Family *family, std::string_view key, s
 // Looks for `key`, and on to the next one.
 Status TransactionImpl::search_absent(lsm::Family *family, std::string_view key, std::string_view end,
                                       uint64_t ended, AbsentRange *range) {
-  rocksdb::ColumnFamilyHandle *handle = family->handle();
-  if (handle == nullptr) return dropped_family();
+  if (family->handle() == nullptr) return dropped_family();
   const rocksdb::Slice upper(end);
   rocksdb::ReadOptions options = read_options(family, ReadAt::kLatest);
   options.iterate_upper_bound = &upper;
   options.max_skippable_internal_keys = kHiddenEntriesMax;
   count_work(WorkKind::kCursorsOpened);
   count_work(WorkKind::kCursorSeeks);
-  const std::unique_ptr<rocksdb::Iterator> it(family->base()->NewIterator(options, handle));
+  const std::unique_ptr<rocksdb::Iterator> it = family->iterator(options);
   it->Seek(key);
   range->set(key, {}, ended);
   if (it->status().IsIncomplete()) {

@@ -28,8 +28,8 @@ class SortedRead {
   std::vector<rocksdb::PinnableSlice> values;
   std::vector<rocksdb::Status> statuses;
 
-  SortedRead(rocksdb::DB *db, lsm::Family *family, const rocksdb::ReadOptions &options, size_t count)
-      : keys(count), values(count), statuses(count), db_(db), family_(family), options_(options) {}
+  SortedRead(const lsm::Family *family, const rocksdb::ReadOptions &options, size_t count)
+      : keys(count), values(count), statuses(count), family_(family), options_(options) {}
 
   // Keys for whose values there is no room any more get the status Aborted.
   void read(size_t from, size_t count) {
@@ -37,8 +37,7 @@ class SortedRead {
     if (room <= 0) return leave_out(from, count);
     rocksdb::ReadOptions options = options_;
     options.value_size_soft_limit = static_cast<uint64_t>(room);
-    db_->MultiGet(options, family_->handle(), count, &keys[from], &values[from], &statuses[from],
-                  /*sorted_input=*/true);
+    family_->multi_get(options, count, &keys[from], &values[from], &statuses[from]);
     room_bytes_.fetch_sub(static_cast<int64_t>(value_bytes(from, count)), std::memory_order_relaxed);
   }
 
@@ -61,8 +60,7 @@ class SortedRead {
     return bytes;
   }
 
-  rocksdb::DB *db_;
-  lsm::Family *family_;
+  const lsm::Family *family_;
   const rocksdb::ReadOptions &options_;
   std::atomic<int64_t> room_bytes_{static_cast<int64_t>(Transaction::kMultiGetBytesMax)};
 };
@@ -130,7 +128,7 @@ std::vector<size_t> TransactionImpl::read_from_database(lsm::Family *family,
     return {};
   }
   const rocksdb::ReadOptions options = read_options(family, at);
-  SortedRead read(family->base(), family, options, count);
+  SortedRead read(family, options, count);
   for (size_t i = 0; i < count; ++i) read.keys[i] = keys[(*missing)[i]];
   read_all(manager_->read_pool(), &read);
   std::vector<size_t> left_out;

@@ -16,12 +16,12 @@ void append_big_endian(uint64_t number, size_t bytes, std::string *out) {
     out->push_back(static_cast<char>(number >> (shift - 8)));
 }
 
-std::unique_ptr<rocksdb::Iterator> iterate(rocksdb::DB *db, lsm::Family *family, const rocksdb::Slice *begin,
+std::unique_ptr<rocksdb::Iterator> iterate(const lsm::Family *family, const rocksdb::Slice *begin,
                                            const rocksdb::Slice *end) {
   rocksdb::ReadOptions options;
   options.iterate_lower_bound = begin;
   options.iterate_upper_bound = end;
-  std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, family->handle()));
+  std::unique_ptr<rocksdb::Iterator> it = family->iterator(options);
   it->SeekToFirst();
   return it;
 }
@@ -47,10 +47,8 @@ Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
   // KILL cannot end a write that RocksDB holds back.
   ATOLL_RETURN_IF_ERROR(engine::running()->gate().before_commit(false));
   const SharedLock gate(*database_->commit_gate());
-  return lsm::from_rocksdb(main()->Write(rocksdb::WriteOptions(), batch));
+  return lsm::from_rocksdb(database_->write(lsm::Side::kMain, rocksdb::WriteOptions(), batch));
 }
-
-rocksdb::DB *OnlineBuild::main() const { return layout_->family()->base(); }
 
 // ---- writers -------------------------------------------------------------------------------------
 
@@ -75,7 +73,7 @@ Status OnlineBuild::append(txn::Transaction *transaction, const Change &change) 
 Status OnlineBuild::replay(const std::function<bool()> &progress, uint64_t *records) {
   *records = 0;
   const rocksdb::Slice begin(log_start_), end(log_end_);
-  auto it = iterate(database_->db(lsm::Side::kTemp), database_->temp_family(), &begin, &end);
+  auto it = iterate(database_->temp_family(), &begin, &end);
   std::vector<Change> changes;
   std::vector<std::string> log_keys;
   size_t bytes = 0;
@@ -108,10 +106,9 @@ Status OnlineBuild::apply_and_forget(std::vector<Change> *changes, std::vector<s
   for (const std::string &key : *log_keys) (void)applied.Delete(database_->temp_family()->handle(), key);
   rocksdb::WriteOptions without_log;
   without_log.disableWAL = true;
-  rocksdb::DB *temp = database_->db(lsm::Side::kTemp)->GetBaseDB();
   changes->clear();
   log_keys->clear();
-  return lsm::from_rocksdb(temp->Write(without_log, &applied));
+  return lsm::from_rocksdb(database_->write(lsm::Side::kTemp, without_log, &applied));
 }
 
 Status OnlineBuild::change_entries(const codec::RowCodec &codec, std::string_view row,
@@ -152,7 +149,7 @@ Status OnlineBuild::suspect_if_double(size_t index, const std::string &start) {
 Status OnlineBuild::is_unique(std::string_view start, bool *unique, std::string *first) const {
   const std::string after = codec::key_after_prefix(start);
   const rocksdb::Slice begin(start.data(), start.size()), end(after);
-  auto it = iterate(layout_->family()->base(), layout_->family(), &begin, &end);
+  auto it = iterate(layout_->family(), &begin, &end);
   first->clear();
   if (it->Valid()) {
     first->assign(it->key().data(), it->key().size());

@@ -100,7 +100,6 @@ class OnlineBuild {
   Status is_unique(std::string_view start, bool *unique, std::string *first) const;
   // Notes `start` of a unique index's entries if there are two by now.
   Status suspect_if_double(size_t index, const std::string &start);
-  rocksdb::DB *main() const;
   Status write(rocksdb::WriteBatch *batch) const;  // to main
 
   const std::shared_ptr<const Layout> layout_;

@@ -23,7 +23,7 @@ Status OnlineNumbers::log_change(txn::Transaction *transaction, const RowImage &
 // the last number that the scan gave: rows that come later must not have that of a claim.
 Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   if (!std::exchange(knows_last_number_, true))
-    ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, main(), &last_number_));
+    ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, &last_number_));
   std::map<std::string_view, const Change *> last;  // by old key
   for (const Change &change : changes) last[change.key] = &change;
   rocksdb::WriteBatch batch;

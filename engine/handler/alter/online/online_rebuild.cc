@@ -36,7 +36,7 @@ Status OnlineRebuild::remove_former(const std::string &key, std::string_view sto
 
 Status OnlineRebuild::get(const std::string &key, std::string *value) const {
   value->clear();
-  const rocksdb::Status found = main()->Get(rocksdb::ReadOptions(), layout_->family()->handle(), key, value);
+  const rocksdb::Status found = layout_->family()->get(rocksdb::ReadOptions(), key, value);
   return found.IsNotFound() ? Status::Ok() : lsm::from_rocksdb(found);
 }
 
