@@ -11,7 +11,8 @@
 
 CPP_TARGETS=(rows keys tables)
 # Each target has a folder of inputs (fuzzing_test.rs fails when one of the Rust targets has none).
-mapfile -t RUST_TARGETS < <(ls "$ATOLL_ROOT/fuzz/corpus" | grep -vxF "$(printf '%s\n' "${CPP_TARGETS[@]}")")
+mapfile -t RUST_TARGETS < <(find "$ATOLL_ROOT/fuzz/corpus" -mindepth 1 -type d -printf '%f\n' |
+  grep -vxF "$(printf '%s\n' "${CPP_TARGETS[@]}")" | sort)
 SHORT_RUNS=5000
 fuzz=$ATOLL_ROOT/build/fuzz
 mode=--minutes
