@@ -152,9 +152,10 @@ class Database {
   static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
 
   // ---- below locks and transactions (rows.cc) ----
-  // Writes the batch in one step. Requires: commit_gate() is held where the log is read by the shipper.
+  // The statuses are RocksDB's: from_rocksdb() says what they ask for.
+  // Writes the batch in one step. Requires for main: the caller holds commit_gate() shared.
   rocksdb::Status write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch);
-  // Goes back to release_snapshot() of the same side.
+  // The caller gives it back to release_snapshot() of the same side.
   const rocksdb::Snapshot *take_snapshot(Side side);
   void release_snapshot(Side side, const rocksdb::Snapshot *snapshot);
   uint64_t newest_sequence();  // of the newest committed write to main
