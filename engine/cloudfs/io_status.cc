@@ -10,7 +10,7 @@ rocksdb::IOStatus retryable(rocksdb::IOStatus status) {
   return status;
 }
 
-// Without a text: RocksDB has no status with this sub-code and one, and a text needs memory.
+// It has no text: RocksDB gives a status either this sub-code or a text, and a text needs memory.
 rocksdb::IOStatus no_memory() noexcept {
   return retryable(rocksdb::IOStatus::IOError(rocksdb::Status::kMemoryLimit));
 }

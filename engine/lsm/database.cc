@@ -7,11 +7,11 @@
 #include <filesystem>
 
 #include "cloudfs/guarded_files.h"
-#include "lsm/raw.h"
 #include "lsm/load/bulk_load.h"
 #include "lsm/database_impl.h"
 #include "lsm/info_log.h"
 #include "lsm/load/run_file.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {

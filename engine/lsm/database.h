@@ -42,15 +42,23 @@ class Family {
 
   // The statuses are RocksDB's: from_rocksdb() says what they ask for.
   rocksdb::Status get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
-                      rocksdb::PinnableSlice *value) const;
+                      rocksdb::PinnableSlice *value) const {
+    return base()->Get(options, handle(), key, value);
+  }
   rocksdb::Status get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
-                      std::string *value) const;
+                      std::string *value) const {
+    return base()->Get(options, handle(), key, value);
+  }
   // `keys` are ascending.
   void multi_get(const rocksdb::ReadOptions &options, size_t count, const rocksdb::Slice *keys,
-                 rocksdb::PinnableSlice *values, rocksdb::Status *statuses) const;
-  std::unique_ptr<rocksdb::Iterator> iterator(const rocksdb::ReadOptions &options) const;
+                 rocksdb::PinnableSlice *values, rocksdb::Status *statuses) const {
+    base()->MultiGet(options, handle(), count, keys, values, statuses, /*sorted_input=*/true);
+  }
+  std::unique_ptr<rocksdb::Iterator> iterator(const rocksdb::ReadOptions &options) const {
+    return std::unique_ptr<rocksdb::Iterator>(base()->NewIterator(options, handle()));
+  }
   // Of the newest committed write of the database that has the family.
-  uint64_t newest_sequence() const;
+  uint64_t newest_sequence() const { return base()->GetLatestSequenceNumber(); }
 
  private:
   friend struct Raw;

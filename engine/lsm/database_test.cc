@@ -6,8 +6,8 @@
 #include <map>
 
 #include "lsm/options.h"
-#include "lsm/test_database.h"
 #include "lsm/raw.h"
+#include "lsm/test_database.h"
 
 namespace atoll::lsm {
 namespace {
@@ -202,9 +202,7 @@ TEST(DatabaseTest, a_silent_bucket_is_unavailable_and_never_corruption) {
     return bucket ? Code::kUnavailable : Code::kOk;
   };
   std::string value;
-  const rocksdb::Status status =
-      Raw::of(database, Side::kMain)
-          ->Get(rocksdb::ReadOptions(), database->shared_family()->handle(), "k", &value);
+  const rocksdb::Status status = database->shared_family()->get(rocksdb::ReadOptions(), "k", &value);
   EXPECT_EQ(from_rocksdb(status).code(), Code::kUnavailable) << status.ToString();
   database.store()->fail = nullptr;
   EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
@@ -289,7 +287,7 @@ TEST(DatabaseTest, temporary_rows_touch_neither_wal_nor_bucket_and_are_gone_at_r
   options.disableWAL = true;
   Family *family = database->temp_family();
   const size_t before = database.store()->recorded().size();
-  ASSERT_TRUE(Raw::of(database, Side::kTemp)->GetBaseDB()->Put(options, family->handle(), "k", "v").ok());
+  ASSERT_TRUE(Raw::of(family)->Put(options, family->handle(), "k", "v").ok());
   ASSERT_ATOLL_OK(database->flush(family));
   EXPECT_EQ(database.get(family, "k"), "v");
   EXPECT_EQ(database.store()->recorded().size(), before);

@@ -1,12 +1,12 @@
 // Goal:   families are handed out, pooled, dropped and reconciled without loss or leak, across reopens.
 // Method: through Database, with and without a crash; the store's log shows what was noted as DDL.
 #include "lsm/families.h"
+#include "lsm/raw.h"
 
 #include <set>
 
 #include "lsm/upkeep/idle_flush.h"
 #include "lsm/test_database.h"
-#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -72,8 +72,7 @@ TEST(FamiliesTest, a_dropped_family_stays_readable_to_whoever_has_an_iterator) {
   ASSERT_ATOLL_OK(database->create_family(Compression{}, &family));
   for (uint64_t i = 0; i < 100; ++i) ASSERT_ATOLL_OK(database.put(family, test_key(i), "v"));
   ASSERT_ATOLL_OK(database->flush(family));
-  std::unique_ptr<rocksdb::Iterator> rows(
-      Raw::of(database, Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
+  std::unique_ptr<rocksdb::Iterator> rows = family->iterator(rocksdb::ReadOptions());
   const size_t noted = database.store()->count("note_ddl");
   database->drop_family(family->id());
   EXPECT_EQ(database->find_family(family->id()), nullptr);
@@ -92,7 +91,7 @@ TEST(FamiliesTest, objects_of_a_dropped_family_are_removed_while_the_server_runs
   const SharedParts parts = make_shared_parts(database.options);
   FamilyRegistry::Settings settings;
   settings.release_delay = std::chrono::milliseconds(10);
-  FamilyRegistry registry(Raw::of(database, Side::kMain)->GetBaseDB(), &parts, settings);
+  FamilyRegistry registry(Raw::below(database, Side::kMain), &parts, settings);
   Family *family = nullptr;
   ASSERT_ATOLL_OK(registry.create(Compression{Algorithm::kNone, 0}, &family));
   ASSERT_ATOLL_OK(database.put(family, "k", "v"));
@@ -111,7 +110,7 @@ TEST(IdleFlushTest, rows_nobody_adds_to_are_flushed_and_busy_families_are_left_a
   ASSERT_ATOLL_OK(database->create_family(Compression{}, &idle));
   ASSERT_ATOLL_OK(database->create_family(Compression{}, &busy));
   ASSERT_ATOLL_OK(database.put(idle, "k", "v"));
-  rocksdb::DB *db = Raw::of(database, Side::kMain)->GetBaseDB();
+  rocksdb::DB *db = Raw::below(database, Side::kMain);
   const auto rows_in_memory = [&](Family *family) {
     uint64_t rows = 0;
     db->GetIntProperty(family->handle(), rocksdb::DB::Properties::kNumEntriesActiveMemTable, &rows);

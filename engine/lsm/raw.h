@@ -13,7 +13,10 @@ struct Raw {
     return database->db(side);
   }
   // Below the transaction layer: locks are Atoll's own, so RocksDB's way through it adds nothing.
-  static rocksdb::DB *below(Database *database, Side side) { return database->db(side)->GetBaseDB(); }
+  template <typename Pointer>
+  static rocksdb::DB *below(Pointer &&database, Side side) {
+    return database->db(side)->GetBaseDB();
+  }
 };
 
 }  // namespace atoll::lsm

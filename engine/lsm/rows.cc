@@ -1,31 +1,10 @@
-// Rows below locks and transactions. In a file of its own: tests that stand in for a Database need it without
-// the bucket.
+// What a Database does below locks and transactions. In a file of its own: tests that stand in for a Database
+// need it without the bucket.
 #include <rocksdb/utilities/transaction.h>
 
 #include "lsm/raw.h"
 
 namespace atoll::lsm {
-
-rocksdb::Status Family::get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
-                            rocksdb::PinnableSlice *value) const {
-  return base()->Get(options, handle(), key, value);
-}
-
-rocksdb::Status Family::get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
-                            std::string *value) const {
-  return base()->Get(options, handle(), key, value);
-}
-
-void Family::multi_get(const rocksdb::ReadOptions &options, size_t count, const rocksdb::Slice *keys,
-                       rocksdb::PinnableSlice *values, rocksdb::Status *statuses) const {
-  base()->MultiGet(options, handle(), count, keys, values, statuses, /*sorted_input=*/true);
-}
-
-std::unique_ptr<rocksdb::Iterator> Family::iterator(const rocksdb::ReadOptions &options) const {
-  return std::unique_ptr<rocksdb::Iterator>(base()->NewIterator(options, handle()));
-}
-
-uint64_t Family::newest_sequence() const { return base()->GetLatestSequenceNumber(); }
 
 rocksdb::Status Database::write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch) {
   return Raw::below(this, side)->Write(options, batch);

@@ -52,20 +52,17 @@ class TestDatabase {
   const std::filesystem::path &root() const { return root_; }
 
   Status put(Family *family, const std::string &key, const std::string &value) {
-    rocksdb::DB *db = Raw::of(database_, family->side())->GetBaseDB();
-    return from_rocksdb(db->Put(rocksdb::WriteOptions(), family->handle(), key, value));
+    return from_rocksdb(Raw::of(family)->Put(rocksdb::WriteOptions(), family->handle(), key, value));
   }
   // "" when there is none.
   std::string get(Family *family, const std::string &key) {
     std::string value;
-    const auto status =
-        Raw::of(database_, family->side())->Get(rocksdb::ReadOptions(), family->handle(), key, &value);
+    const rocksdb::Status status = family->get(rocksdb::ReadOptions(), key, &value);
     return status.ok() ? value : status.IsNotFound() ? "" : "error: " + status.ToString();
   }
   // -1 after an error.
   int64_t count(Family *family) {
-    std::unique_ptr<rocksdb::Iterator> rows(
-        Raw::of(database_, family->side())->NewIterator(rocksdb::ReadOptions(), family->handle()));
+    const std::unique_ptr<rocksdb::Iterator> rows = family->iterator(rocksdb::ReadOptions());
     int64_t found = 0;
     for (rows->SeekToFirst(); rows->Valid(); rows->Next()) ++found;
     return rows->status().ok() ? found : -1;

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "base/bytes.h"
-#include "lsm/raw.h"
 #include "lsm/database_impl.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -252,7 +252,7 @@ bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *en
   options.read_tier = rocksdb::kBlockCacheTier;
   options.iterate_upper_bound = &range.limit;
   options.total_order_seek = true;
-  std::unique_ptr<rocksdb::Iterator> rows(Raw::of(family)->NewIterator(options, family->handle()));
+  const std::unique_ptr<rocksdb::Iterator> rows = family->iterator(options);
   uint64_t count = 0;
   for (rows->Seek(range.start); rows->Valid(); rows->Next()) {
     if (++count > kCountEntriesMax) return false;

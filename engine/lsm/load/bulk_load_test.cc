@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "lsm/load/external_sort.h"
-#include "lsm/test_database.h"
 #include "lsm/raw.h"
+#include "lsm/test_database.h"
 
 namespace atoll::lsm {
 namespace {
@@ -43,8 +43,7 @@ class BulkLoadTest : public ::testing::Test {
   }
   std::map<std::string, std::string> contents() {
     std::map<std::string, std::string> rows;
-    std::unique_ptr<rocksdb::Iterator> each(
-        Raw::of(database_, Side::kMain)->NewIterator(rocksdb::ReadOptions(), family_->handle()));
+    const std::unique_ptr<rocksdb::Iterator> each = family_->iterator(rocksdb::ReadOptions());
     for (each->SeekToFirst(); each->Valid(); each->Next()) {
       rows[each->key().ToString()] = each->value().ToString();
     }

@@ -10,8 +10,8 @@
 #include <rocksdb/write_batch.h>
 
 #include "cloudfs/file_name.h"
-#include "lsm/raw.h"
 #include "lsm/database_impl.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {
@@ -67,7 +67,7 @@ Status DatabaseImpl::copy_entries(Family *family, std::string_view begin, std::s
   const rocksdb::Slice last(end.data(), end.size());
   rocksdb::ReadOptions options;
   options.iterate_upper_bound = &last;
-  const std::unique_ptr<rocksdb::Iterator> entries(Raw::of(family)->NewIterator(options, family->handle()));
+  const std::unique_ptr<rocksdb::Iterator> entries = family->iterator(options);
   rocksdb::WriteBatch batch;
   std::string key;
   for (entries->Seek({begin.data(), begin.size()}); entries->Valid(); entries->Next()) {

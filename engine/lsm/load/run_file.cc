@@ -125,9 +125,8 @@ Status Ingestion::prepare(Database *database, Side side, const std::vector<Famil
     arguments.push_back(std::move(argument));
   }
   auto handle = std::make_unique<Handle>();
-  rocksdb::DB *const db = Raw::below(database, side);
-  handle->db = db;
-  ATOLL_RETURN_IF_ERROR(from_rocksdb(db->PrepareFileIngestion(arguments, &handle->files)));
+  handle->db = Raw::below(database, side);
+  ATOLL_RETURN_IF_ERROR(from_rocksdb(handle->db->PrepareFileIngestion(arguments, &handle->files)));
   handle_ = std::move(handle);
   return Status::Ok();
 }

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "lsm/test_database.h"
-#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {

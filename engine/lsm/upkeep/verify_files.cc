@@ -3,8 +3,8 @@
 #include <rocksdb/file_system.h>
 
 #include "base/border/border.h"
-#include "lsm/raw.h"
 #include "lsm/database_impl.h"
+#include "lsm/raw.h"
 
 namespace atoll::lsm {
 namespace {

@@ -10,9 +10,9 @@
 //!
 //! PROTECT-1: of the two programs, at least one sees what the other did. So a snapshot that was reported as protected exists. A clock
 //!     decides only about the end of a protection: that of the machine which drops the snapshot.
-//! PROTECT-2: no program shortens a protection: if a snapshot has several protections, the latest date counts. Only programs that use
-//!     Atoll obey a protection. A user who may delete objects of the bucket can still delete a snapshot; only the bucket's own object lock
-//!     prevents that.
+//! PROTECT-2: no program shortens a protection: if a snapshot has several protections, the latest date counts. Only Atoll's
+//!     own programs look at protections. Another program can delete a protected snapshot if its user may delete objects in the bucket.
+//!     Only the object lock of the bucket prevents that.
 
 use crate::date::utc;
 use crate::error::{Result, StoreError};

@@ -48,6 +48,7 @@ pub(crate) fn apply(fields: &BTreeMap<u16, &[u8]>, entries: &mut [MapEntry]) -> 
         entries[entry].labels.key_id = Some(Arc::clone(&text));
     }
     for (origin, entry) in labelled(fields, TAG_ORIGINS, entries)? {
+        // Written anew, the pair must be the same one.
         let joined = origin::join(&origin, &entries[entry].key);
         if origin::split(&joined) != (Some(&*origin), &*entries[entry].key) {
             return None;

@@ -1,8 +1,8 @@
 //! How long the shipper waits between two chunks that commits wait for.
 //!
-//! Without a wait, commits that arrive together are cut into chunks of one or two until all PUTs are in flight; the rest waits
-//! until one of them comes back, and so takes twice the time of a PUT. PACE: chunks are cut in equal distances over that time,
-//! so that one is always about to be cut.
+//! Without a pace, the shipper cuts a chunk for each of the first commits that arrive together, until all PUTs are in flight.
+//! The other commits wait for one of these PUTs and then for their own. So the shipper spreads its cuts evenly over the time of a
+//! PUT: a commit waits at most for the next cut, and then for one PUT.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A chunk was there so long after it was cut.
+    /// Notes the time from cutting a chunk until the bucket had it.
     pub(crate) fn arrived(&mut self, put: Duration) {
         self.put = if self.put.is_zero() { put } else { (self.put * (MEMORY - 1) + put) / MEMORY };
     }

@@ -47,15 +47,15 @@ struct Chunk {
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut in_flight = FuturesUnordered::new();
     let mut last_cut = Instant::now();
-    let (mut pace, mut next_cut) = (Pace::default(), Instant::now());
+    let (mut pace, mut not_before) = (Pace::default(), Instant::now());
     while !shared.is_ending() {
         while in_flight.len() < in_flight_max(&shared)
-            && Instant::now() >= next_cut
+            && Instant::now() >= not_before
             && is_due(&shared, last_cut)
         {
             match cut_next(&shared).await {
                 Ok(Some(chunk)) => {
-                    next_cut = Instant::now() + pace.distance(shared.tuning.chunks_in_flight);
+                    not_before = Instant::now() + pace.distance(shared.tuning.chunks_in_flight);
                     in_flight.push(send_timed(&shared, chunk));
                 }
                 Ok(None) => {
@@ -75,7 +75,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                 pace.arrived(put);
                 arrived(&shared, number);
             }
-            () = tokio::time::sleep_until(next_cut), if Instant::now() < next_cut => {}
+            () = tokio::time::sleep_until(not_before), if Instant::now() < not_before => {}
             () = shared.wake_shipper.notified() => {}
             () = tokio::time::sleep(interval(&shared)) => {}
         }
