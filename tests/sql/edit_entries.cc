@@ -21,7 +21,6 @@ namespace {
 using atoll::Status;
 using atoll::lsm::Database;
 using atoll::lsm::Family;
-using atoll::lsm::Side;
 
 constexpr uint32_t kFamiliesMax = 1000;  // tests make few
 constexpr uint64_t kCloseTimeoutMs = 30000;
@@ -37,8 +36,7 @@ Status list(Database *database) {
   for (uint32_t id = 0; id < kFamiliesMax; id++) {
     Family *family = database->find_family(id);
     if (family == nullptr || family == database->catalog_family()) continue;
-    const std::unique_ptr<rocksdb::Iterator> it(
-        database->db(Side::kMain)->NewIterator(rocksdb::ReadOptions(), family->handle()));
+    const std::unique_ptr<rocksdb::Iterator> it = family->iterator(rocksdb::ReadOptions());
     for (it->SeekToFirst(); it->Valid(); it->Next())
       std::printf("%u %s %s\n", id, atoll::to_hex(it->key().ToStringView()).c_str(),
                   atoll::to_hex(it->value().ToStringView()).c_str());
@@ -53,12 +51,11 @@ Status edit(Database *database, int count, char **words) {
   if (verb == "list") return list(database);
   Family *family = database->find_family(static_cast<uint32_t>(std::atoi(words[1])));
   if (family == nullptr) return Status(atoll::Code::kInvalid, "no such family");
-  rocksdb::DB *db = database->db(Side::kMain)->GetBaseDB();
   const std::string key = from_hex(words[2]);
-  const rocksdb::WriteOptions options;
-  return atoll::lsm::from_rocksdb(verb == "put" && count == 4
-                                      ? db->Put(options, family->handle(), key, from_hex(words[3]))
-                                      : db->Delete(options, family->handle(), key));
+  rocksdb::WriteBatch batch;
+  ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(
+      verb == "put" && count == 4 ? batch.Put(family->handle(), key, from_hex(words[3])) : batch.Delete(family->handle(), key)));
+  return database->write_unlocked(&batch, false);
 }
 
 Status run(const std::string &directory, const char *url, int count, char **words) {
