@@ -298,26 +298,37 @@ Status DatabaseImpl::flush(Family *family) {
   return from_rocksdb(Raw::of(family)->Flush(options, family->handle()));
 }
 
-// All are started before the first is waited for, so that their syncs overlap.
+// All but one are started before the first is waited for, so that their syncs overlap. The last one is alone:
+// with its flush RocksDB notes in the MANIFEST that no older WAL is needed. Two flushes that end together
+// each see the other's memtable; then the WALs stay until another flush, and are uploaded again after a
+// start.
 Status DatabaseImpl::flush_all(const rocksdb::FlushOptions &options) {
+  rocksdb::DB *const main = base(Side::kMain);
+  rocksdb::FlushOptions start = options;
+  start.wait = false;
+  std::vector<rocksdb::ColumnFamilyHandle *> handles = families_with_memtables();
+  for (size_t i = 0; i + 1 < handles.size(); ++i) {
+    const rocksdb::Status status = main->Flush(start, handles[i]);
+    if (!status.ok() && !status.IsColumnFamilyDropped()) return from_rocksdb(status);
+  }
+  for (rocksdb::ColumnFamilyHandle *handle : handles) {
+    const rocksdb::Status status = main->Flush(options, handle);
+    if (!status.ok() && !status.IsColumnFamilyDropped()) return from_rocksdb(status);
+  }
+  return Status::Ok();
+}
+
+std::vector<rocksdb::ColumnFamilyHandle *> DatabaseImpl::families_with_memtables() {
   using Properties = rocksdb::DB::Properties;
   rocksdb::DB *const main = base(Side::kMain);
   std::vector<rocksdb::ColumnFamilyHandle *> handles;
-  rocksdb::FlushOptions start = options;
-  start.wait = false;
   for (FamilyImpl *family : families_->live()) {
     rocksdb::ColumnFamilyHandle *const handle = family->handle();
-    if (int_property(main, handle, Properties::kNumEntriesActiveMemTable) == 0 &&
-        int_property(main, handle, Properties::kNumImmutableMemTable) == 0)
-      continue;
-    const rocksdb::Status status = main->Flush(start, handle);
-    if (status.IsColumnFamilyDropped()) continue;
-    if (!status.ok()) return from_rocksdb(status);
-    handles.push_back(handle);
+    if (int_property(main, handle, Properties::kNumEntriesActiveMemTable) > 0 ||
+        int_property(main, handle, Properties::kNumImmutableMemTable) > 0)
+      handles.push_back(handle);
   }
-  if (handles.empty()) return Status::Ok();
-  const rocksdb::Status status = main->Flush(options, handles);
-  return status.IsColumnFamilyDropped() ? Status::Ok() : from_rocksdb(status);
+  return handles;
 }
 
 Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string_view end) {

@@ -83,6 +83,12 @@ class TestDatabase {
     }
     return removed;
   }
+  uint64_t wal_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto &entry : std::filesystem::directory_iterator(options.local_dir))
+      if (entry.path().extension() == ".log") bytes += entry.file_size();
+    return bytes;
+  }
   static bool wait_for(const std::function<bool()> &condition) {
     for (int i = 0; i < 6000; ++i) {  // a minute: the machine may be busy
       if (condition()) return true;
