@@ -87,6 +87,9 @@ def report_of(arguments: argparse.Namespace, plan: Any, repetitions: int) -> Rep
         memory += (
             "; the page cache is not limited, which helps Atoll alone: the others read and write directly"
         )
+    statements = "changes are prepared, queries whose values a transaction needs are text"
+    if "db-ps-mode" in plan.script_options():
+        statements = "all are text"
     settings = {
         "warehouses": plan.warehouses, "clients": plan.clients,
         "think time": "none, and no keying time; a client takes any warehouse for each transaction",
@@ -94,7 +97,7 @@ def report_of(arguments: argparse.Namespace, plan: Any, repetitions: int) -> Rep
         "Delivery": "one transaction for ten districts, which the client waits for",
         "seconds of a run": f"{plan.seconds:g} after {plan.warmup_s:g} of warm-up", "repetitions": repetitions,
         "memory": memory, "values": "filler text is half random, half repeated (2 : 1)", "foreign keys": "none",
-        "statements": "changes are prepared, queries whose values a transaction needs are text",
+        "statements": statements,
         "durability of Atoll": DURABILITY,
     }  # fmt: skip
     text = (
