@@ -57,6 +57,9 @@ rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &dire
   return rocksdb::TransactionDB::WrapDB(database.release(), transaction_options(), compacting, *handles, out);
 }
 
+// Of the default family, which has markers of spilled transactions; never there.
+constexpr std::string_view kReplayedKey = "replayed";
+
 }  // namespace
 
 Status Database::open(const DatabaseOptions &options, std::unique_ptr<Database> *out) {
@@ -83,7 +86,26 @@ Status DatabaseImpl::open() {
   ATOLL_RETURN_IF_ERROR(open_main().with("opening the database in " + options_.local_dir));
   ATOLL_RETURN_IF_ERROR(open_temp().with("opening the temporary database in " + options_.temp_dir));
   errors_->start(base(Side::kMain));
+  release_replayed_wals();
   return Status::Ok();
+}
+
+// RocksDB has flushed what it replayed. With allow_2pc it notes at a flush how old a WAL it needs, and not at
+// the end of a replay; and WALs of a former process it deletes only when it looks through the directory,
+// every six hours. Until then the replayed WALs would stay, and be uploaded again. So one entry is flushed,
+// and RocksDB made to look: it does when deletions are allowed again. Nothing is lost when that fails.
+void DatabaseImpl::release_replayed_wals() {
+  rocksdb::VectorWalPtr wals;
+  if (!base(Side::kMain)->GetSortedWalFiles(wals).ok()) return;
+  if (std::none_of(wals.begin(), wals.end(), [](const auto &wal) { return wal->SizeFileBytes() > 0; }))
+    return;
+  rocksdb::WriteBatch batch;
+  (void)batch.Delete(marker_handle(), kReplayedKey);
+  if (!write_unlocked(&batch, false).ok()) return;
+  rocksdb::FlushOptions options;
+  options.allow_write_stall = true;
+  if (!base(Side::kMain)->Flush(options, marker_handle()).ok()) return;
+  if (base(Side::kMain)->DisableFileDeletions().ok()) (void)base(Side::kMain)->EnableFileDeletions();
 }
 
 // Bulk loads and temporary tables do not survive a restart.

@@ -88,6 +88,7 @@ class DatabaseImpl final : public Database {
   std::vector<rocksdb::ColumnFamilyHandle *> families_with_memtables();
   Status list_families(const rocksdb::DBOptions &options, std::vector<std::string> *names);
   void raise_open_files_limit();
+  void release_replayed_wals();
   void stop_threads();
   void close();
 

@@ -87,6 +87,16 @@ TEST(DatabaseTest, a_clean_shutdown_leaves_no_wal_of_families_flushed_together) 
   }
 }
 
+TEST(DatabaseTest, a_start_after_a_crash_keeps_no_wal_that_it_has_replayed) {
+  TestDatabase database(true);
+  ASSERT_ATOLL_OK(database.open());
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", std::string(100000, 'v')));
+  ASSERT_ATOLL_OK(database.reopen());
+  EXPECT_TRUE(database.wait_for([&] { return database.wal_bytes() == 0; }))
+      << database.wal_bytes() << " bytes";
+  EXPECT_EQ(database.get(database->shared_family(), "k").size(), 100000u);
+}
+
 TEST(DatabaseTest, reads_succeed_with_every_local_table_gone) {
   TestDatabase database(true);
   database.store()->evict_after_upload = true;
