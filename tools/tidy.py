@@ -176,7 +176,7 @@ def include_problem(folder: str, header: str, is_test: bool) -> str:
         if header in ROCKSDB_VALUES and "lsm" in MAY_USE[folder]:
             return ""
         owners = ", ".join(sorted(ROCKSDB_FOLDERS))
-        return f"<{header}>: only {owners} see RocksDB; use txn/transaction.h or lsm/database.h"
+        return f"<{header}>: only {owners} see RocksDB; use txn/transaction.h, lsm/rows.h or lsm/family.h"
     if top in MAY_USE and "/" in header:
         if top != folder and top not in MAY_USE[folder] and not is_test:
             allowed = ", ".join(sorted(MAY_USE[folder])) or "nothing"
@@ -235,7 +235,7 @@ def sealed_lsm(source: Source, _: Ratchet) -> Iterator[Finding]:
             yield Finding(source.path, number, "sealed-lsm", "lsm/raw.h is for lsm/ and for tests")
     for number, line in enumerate(source.code_lines, 1):
         if match := re.search(r"\brocksdb::(\w*DB)\b", line):
-            message = f"{match.group()}: only lsm/ has RocksDB's databases; use lsm::Family or lsm::Database"
+            message = f"{match.group()}: only lsm/ has RocksDB's databases; use lsm::Family or lsm::Rows"
             yield Finding(source.path, number, "sealed-lsm", message)
 
 

@@ -104,18 +104,18 @@ Status exists_already(std::string_view database, std::string_view name) {
 // ---- Impl: pieces of a change -------------------------------------------------------------------
 
 Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from) {
-  const Status status = database->write_unlocked(batch, sync).with("writing the catalog");
-  if (visible_from != nullptr) *visible_from = database->catalog_family()->newest_sequence();
+  const Status status = rows->write_unlocked(batch, sync).with("writing the catalog");
+  if (visible_from != nullptr) *visible_from = rows->catalog_family()->newest_sequence();
   return status;
 }
 
 void Catalog::Impl::put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value) {
   // Errors of a batch in memory (too large) come back from write().
-  (void)batch->Put(database->catalog_family()->handle(), key, value);
+  (void)batch->Put(rows->catalog_family()->handle(), key, value);
 }
 
 void Catalog::Impl::remove(rocksdb::WriteBatch *batch, const std::string &key) {
-  (void)batch->Delete(database->catalog_family()->handle(), key);
+  (void)batch->Delete(rows->catalog_family()->handle(), key);
 }
 
 void Catalog::Impl::put_table(rocksdb::WriteBatch *batch, const TableDef &table) {
@@ -133,9 +133,9 @@ void Catalog::Impl::put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed) {
 // else knows these ranges.
 Status Catalog::Impl::reclaim(const std::vector<Doomed> &all) {
   for (const Doomed::Range &range : merged_ranges(all)) {
-    lsm::Family *family = database->find_family(range.family_id);
+    lsm::Family *family = rows->find_family(range.family_id);
     if (family == nullptr) continue;  // went with its family
-    ATOLL_RETURN_IF_ERROR(database->delete_range(family, range.begin, range.end));
+    ATOLL_RETURN_IF_ERROR(families->delete_range(family, range.begin, range.end));
   }
   rocksdb::WriteBatch batch;
   for (const Doomed &doomed : all) remove(&batch, doomed_key(doomed.number));
@@ -186,7 +186,7 @@ void Catalog::Impl::forget(uint32_t table_id, const std::string &name) noexcept 
 
 // What no table names any more. A family that finds no memory to go is dropped by the next opening.
 void Catalog::Impl::drop_family(uint32_t family_id) noexcept {
-  guarded_or_nothing([&] { database->drop_family(family_id); });
+  guarded_or_nothing([&] { families->drop_family(family_id); });
 }
 
 // ---- Tables -------------------------------------------------------------------------------------
@@ -223,10 +223,10 @@ uint64_t Catalog::generation() const {
 
 Status Catalog::create(TableDef *def, bool own_family) {
   if (impl_->find(def->database, def->name)) return exists_already(def->database, def->name);
-  lsm::Family *family = impl_->database->shared_family();
+  lsm::Family *family = impl_->rows->shared_family();
   const bool own = own_family && !def->logical_only;
   // The family comes first (CAT-2), and outside the mutex: it may wait for the bucket.
-  if (own) ATOLL_RETURN_IF_ERROR(impl_->database->create_family(def->compression, &family));
+  if (own) ATOLL_RETURN_IF_ERROR(impl_->families->create_family(def->compression, &family));
 
   Status status;
   {
@@ -235,7 +235,7 @@ Status Catalog::create(TableDef *def, bool own_family) {
                                                    : impl_->store_new(def, family, own);
   }
   // After a failed write the row may be on disk all the same, so the family must stay: opening reconciles.
-  if (status.code() == Code::kDuplicate && own) impl_->database->drop_family(family->id());
+  if (status.code() == Code::kDuplicate && own) impl_->families->drop_family(family->id());
   return status;
 }
 
@@ -372,13 +372,13 @@ Status Catalog::truncate(std::string_view database, std::string_view name, Table
   const TablePtr seen = impl_->find(database, name);
   if (!seen) return no_such_table(database, name);
   lsm::Family *family = nullptr;
-  if (seen->own_family) ATOLL_RETURN_IF_ERROR(impl_->database->create_family(seen->compression, &family));
+  if (seen->own_family) ATOLL_RETURN_IF_ERROR(impl_->families->create_family(seen->compression, &family));
 
   const MutexLock lock(impl_->change_mutex);
   const TablePtr former = impl_->find(seen->id);
   // The caller holds the table exclusively; should it be gone all the same, the new family must go too.
   if (!former || former->own_family != seen->own_family) {
-    if (family != nullptr) impl_->database->drop_family(family->id());
+    if (family != nullptr) impl_->families->drop_family(family->id());
     return no_such_table(database, name);
   }
   TableDef table = *former;
@@ -397,11 +397,11 @@ Status Catalog::move_to_own_family(uint32_t table_id, TablePtr *out) {
     return Status::Ok();
   }
   lsm::Family *family = nullptr;
-  ATOLL_RETURN_IF_ERROR(impl_->database->create_family(seen->compression, &family));
+  ATOLL_RETURN_IF_ERROR(impl_->families->create_family(seen->compression, &family));
   const MutexLock lock(impl_->change_mutex);
   const TablePtr former = impl_->find(table_id);
   if (!former || former->own_family) {
-    impl_->database->drop_family(family->id());
+    impl_->families->drop_family(family->id());
     return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
   }
   return impl_->replace_data(former, *former, family, out);
@@ -448,7 +448,7 @@ Status Catalog::reclaim() {
   {
     const MutexLock lock(impl_->change_mutex);
     if (impl_->pending.empty()) return Status::Ok();
-    const uint64_t oldest = impl_->database->oldest_snapshot();
+    const uint64_t oldest = impl_->rows->oldest_snapshot();
     std::vector<Doomed> &pending = impl_->pending;
     const auto unread = std::partition(pending.begin(), pending.end(), [oldest](const Doomed &doomed) {
       return oldest < doomed.read_before;

@@ -22,7 +22,7 @@
 
 #include "base/status.h"
 #include "codec/row_codec.h"
-#include "lsm/database.h"
+#include "lsm/rows.h"
 
 namespace atoll::catalog {
 
@@ -150,7 +150,7 @@ class Catalog {
   using FateOf = std::function<Fate(const TableDef &)>;
 
   // Loads everything. Drops half-built indexes and reconciles families. Errors: kCorruption.
-  static Status open(lsm::Database *database, std::unique_ptr<Catalog> *out);
+  static Status open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<Catalog> *out);
   ~Catalog();
 
   // Reads what a state of the past says of one database, from its catalog family: its tables but for those
@@ -207,7 +207,7 @@ class Catalog {
 
   // Range-deletes what dropped and truncated tables and dropped indexes left, neighbours in one range. Called
   // by the background thread each second; free when nothing is left. What fails is kept for the next call,
-  // and over a restart. Errors: those of lsm::Database::delete_range.
+  // and over a restart. Errors: those of lsm::Families::delete_range.
   Status reclaim();
 
   // AUTO_INCREMENT: the next value to give out, as committed or known since. 0: none stored.

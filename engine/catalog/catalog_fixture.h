@@ -33,7 +33,7 @@ class CatalogTest : public testing::Test {
     catalog_.reset();
     database_.reset();
     database_ = std::make_unique<TestDatabase>(directory_ + "/db");
-    const Status status = Catalog::open(database_.get(), &catalog_);
+    const Status status = Catalog::open(database_.get(), database_.get(), &catalog_);
     ASSERT_TRUE(status.ok()) << status.message();
   }
 

@@ -45,7 +45,8 @@ struct Catalog::Impl {
     std::string former_name;  // name_key; empty: there is none
   };
 
-  lsm::Database *database = nullptr;
+  lsm::Rows *rows = nullptr;
+  lsm::Families *families = nullptr;
 
   Mutex change_mutex;
   Meta meta ATOLL_GUARDED_BY(change_mutex);

@@ -7,10 +7,11 @@
 
 namespace atoll::catalog {
 
-Status Catalog::open(lsm::Database *database, std::unique_ptr<Catalog> *out) {
+Status Catalog::open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<Catalog> *out) {
   auto impl = std::make_unique<Impl>();
-  impl->database = database;
-  ATOLL_RETURN_IF_ERROR(impl->load(database->catalog_family()).with("loading the catalog"));
+  impl->rows = rows;
+  impl->families = families;
+  ATOLL_RETURN_IF_ERROR(impl->load(rows->catalog_family()).with("loading the catalog"));
   ATOLL_RETURN_IF_ERROR(impl->check().with("loading the catalog"));
   ATOLL_RETURN_IF_ERROR(impl->repair().with("repairing the catalog"));
   out->reset(new Catalog(std::move(impl)));
@@ -109,7 +110,7 @@ Status Catalog::Impl::check() {
       return Status(Code::kCorruption, "the table " + name + " has an id or prefix that was never given out");
     if (table->logical_only) continue;
     // Fails closed: without its family the table would look empty.
-    if (database->find_family(table->family_id) == nullptr)
+    if (rows->find_family(table->family_id) == nullptr)
       return Status(Code::kCorruption, "the table " + name + " lives in column family " +
                                            std::to_string(table->family_id) +
                                            ", which the database does not have");
@@ -186,10 +187,10 @@ Status Catalog::Impl::repair() {
   put_back_partitions(&batch);
   ATOLL_RETURN_IF_ERROR(drop_half_built(&batch));
   if (batch.Count() > 0) ATOLL_RETURN_IF_ERROR(write(&batch, true));
-  std::set<uint32_t> families;
+  std::set<uint32_t> known;
   for (const auto &[id, table] : by_id)
-    if (table->own_family) families.insert(table->family_id);
-  database->reconcile_families([&](uint32_t id) { return families.contains(id); });
+    if (table->own_family) known.insert(table->family_id);
+  families->reconcile_families([&](uint32_t id) { return known.contains(id); });
   // What cannot be reclaimed now (bucket or disk trouble) stays noted; the background thread repeats it.
   if (!pending.empty() && reclaim(pending).ok()) pending.clear();
   return Status::Ok();

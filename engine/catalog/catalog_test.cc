@@ -428,7 +428,7 @@ TEST_F(CatalogTest, a_broken_record_is_corruption_that_names_its_table) {
   value[value.size() / 2] ^= 1;
   ASSERT_TRUE(raw->Put(rocksdb::WriteOptions(), handle, key, value).ok());
   std::unique_ptr<Catalog> broken;
-  const Status status = Catalog::open(database_.get(), &broken);
+  const Status status = Catalog::open(database_.get(), database_.get(), &broken);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_NE(std::string(status.message()).find("id " + std::to_string(table.id)), std::string::npos)
       << status.message();
@@ -438,7 +438,7 @@ TEST_F(CatalogTest, a_table_whose_family_is_missing_is_corruption_that_names_it)
   const TableDef table = create("lost", true);
   database_->drop_family(table.family_id);
   std::unique_ptr<Catalog> broken;
-  const Status status = Catalog::open(database_.get(), &broken);
+  const Status status = Catalog::open(database_.get(), database_.get(), &broken);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_NE(std::string(status.message()).find("`d`.`lost`"), std::string::npos) << status.message();
 }
@@ -446,7 +446,7 @@ TEST_F(CatalogTest, a_table_whose_family_is_missing_is_corruption_that_names_it)
 TEST_F(CatalogTest, an_unknown_kind_of_record_is_corruption) {
   ASSERT_TRUE(raw_put(database_->catalog_family(), "?").ok());
   std::unique_ptr<Catalog> broken;
-  EXPECT_EQ(Catalog::open(database_.get(), &broken).code(), Code::kCorruption);
+  EXPECT_EQ(Catalog::open(database_.get(), database_.get(), &broken).code(), Code::kCorruption);
 }
 
 double thread_cpu_seconds() {

@@ -24,7 +24,7 @@ Status Catalog::reserve(size_t count, std::vector<Place> *places) {
   for (size_t i = 0; i < count; i++) {
     places->push_back({impl_->meta.next_id++, impl_->meta.next_doomed++});
     impl_->put(&batch, doomed_key(places->back().doomed),
-               encode(doomed_of(places->back(), *impl_->database->shared_family())));
+               encode(doomed_of(places->back(), *impl_->rows->shared_family())));
   }
   impl_->put(&batch, meta_key(), encode(impl_->meta));
   return impl_->write(&batch, true);
@@ -35,7 +35,7 @@ void Catalog::give_up(const std::vector<Place> &places) noexcept {
   guarded_or_nothing([&] {
     const MutexLock lock(impl_->change_mutex);
     for (const Place &place : places)
-      impl_->pending.push_back(doomed_of(place, *impl_->database->shared_family()));
+      impl_->pending.push_back(doomed_of(place, *impl_->rows->shared_family()));
   });
 }
 

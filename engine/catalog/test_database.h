@@ -1,5 +1,5 @@
-// Tests only: an lsm::Database over one plain RocksDB that can "crash" before any of the steps a change of
-// the catalog is made of.
+// Tests only: what the catalog uses of the database, over one plain RocksDB that can "crash" before any of
+// the steps a change of the catalog is made of.
 #pragma once
 
 #include <rocksdb/utilities/transaction_db.h>
@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "lsm/database.h"
-#include "lsm/past/past_database.h"
+#include "lsm/rows.h"
 
 namespace atoll::catalog {
 
@@ -34,7 +33,7 @@ class TestFamily final : public lsm::Family {
   rocksdb::DB *base_;
 };
 
-class TestDatabase final : public lsm::Database {
+class TestDatabase final : public lsm::Rows, public lsm::Families {
  public:
   // Opens or creates. Own families are all whose name is neither "default" nor "shared".
   explicit TestDatabase(const std::string &path) {
@@ -138,43 +137,10 @@ class TestDatabase final : public lsm::Database {
     return lsm::from_rocksdb(db_->Write(rocksdb::WriteOptions(), {true, true}, &batch));
   }
 
-  std::shared_ptr<lsm::SortBudget> sort_budget(uint64_t) override { return nullptr; }
-  std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &,
-                                           std::shared_ptr<lsm::SortBudget>) override {
-    return nullptr;
-  }
-  rocksdb::Options run_file_options() override { return {}; }
-  std::string spill_directory() override { return {}; }
-  Status commit_ingestion(lsm::Ingestion *) override { return Status::Ok(); }
   SharedMutex *commit_gate() override { return &commit_gate_; }
-  lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
-  lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
-  uint64_t total_bytes(lsm::Family *) override { return 0; }
-  bool takes_more_than(lsm::Family *, std::string_view, std::string_view, uint64_t) override { return false; }
   uint64_t oldest_snapshot() override { return oldest_snapshot_number; }
-  std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
-    return {};
-  }
   Status sync_wal() override { return Status::Ok(); }
-  Status flush(lsm::Family *) override { return Status::Ok(); }
-  Status compact(lsm::Family *, std::string_view, std::string_view) override { return Status::Ok(); }
-  Status verify_files(lsm::Family *, std::string_view, std::string_view,
-                      const std::function<bool()> &) override {
-    return Status::Ok();
-  }
-  Status background_error() override { return Status::Ok(); }
   bool holds_writers_back() override { return false; }
-  void set_block_cache_bytes(uint64_t) override {}
-  uint64_t block_cache_bytes() const override { return 0; }
-  uint64_t block_cache_bytes_used() const override { return 0; }
-  std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
-  std::vector<lsm::TableFile> table_files() override { return {}; }
-  std::vector<lsm::Compaction> compactions() override { return {}; }
-  Status open_past(const std::string &, const std::string &, const std::string &,
-                   std::unique_ptr<lsm::PastDatabase> *) override {
-    return Status(Code::kBug, "not in the test database");
-  }
-  Status shut_down() override { return Status::Ok(); }
 
  private:
   void step() {

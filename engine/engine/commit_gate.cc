@@ -47,13 +47,13 @@ Status CommitGate::wait_in_slices(const std::function<atoll_result(uint32_t time
 }
 
 Status CommitGate::publish_all() const {
-  ATOLL_RETURN_IF_ERROR(database_->sync_wal().with("syncing the log"));
+  ATOLL_RETURN_IF_ERROR(rows_->sync_wal().with("syncing the log"));
   return wait_in_slices([&](uint32_t timeout_ms) { return atoll_store_publish(store_, timeout_ms); });
 }
 
 Status CommitGate::before_commit(bool is_spilled) const {
   // Seldom: a commit costs one atomic load here.
-  while (atoll_store_is_backlog_full(store_) != 0 && (is_spilled || database_->holds_writers_back())) {
+  while (atoll_store_is_backlog_full(store_) != 0 && (is_spilled || rows_->holds_writers_back())) {
     if (is_interrupted()) return Status(Code::kInterrupted, "");
     std::this_thread::sleep_for(kBacklogInterval);
   }
@@ -69,7 +69,7 @@ Status CommitGate::after_commit(uint64_t wal_position) const {
 void CommitGate::note_commit(const lsm::CommitMark &mark) const {
   const lsm::Gtid gtid = mark.gtid.value_or(lsm::Gtid());
   const lsm::BinlogPosition binlog = mark.binlog.value_or(lsm::BinlogPosition());
-  const uint64_t last_sequence = database_->newest_sequence();
+  const uint64_t last_sequence = rows_->newest_sequence();
   atoll_store_note_commit(store_, now_us(), last_sequence, gtid.domain, gtid.server, gtid.sequence,
                           binlog.file, binlog.offset);
 }
@@ -77,7 +77,7 @@ void CommitGate::note_commit(const lsm::CommitMark &mark) const {
 Status CommitGate::after_ddl() const {
   // The catalog's writes are synced: on local disk the statement is complete.
   if (settings_->durability == ATOLL_DURABILITY_LOCAL) return Status::Ok();
-  ATOLL_RETURN_IF_ERROR(database_->sync_wal().with("syncing the log"));
+  ATOLL_RETURN_IF_ERROR(rows_->sync_wal().with("syncing the log"));
   const uint64_t position = atoll_store_wal_position(store_);
   if (settings_->durability == ATOLL_DURABILITY_SYNC) {
     // Families and ingested files are edits of the MANIFEST, beside the log: wait for the root that has them.

@@ -13,7 +13,7 @@
 #include "bridge/objstore.h"
 #include "engine/settings.h"
 #include "lsm/commit_mark.h"
-#include "lsm/database.h"
+#include "lsm/rows.h"
 
 namespace atoll::engine {
 
@@ -23,8 +23,8 @@ class CommitGate {
   using Warn = std::function<void(const std::string &message)>;
 
   // All arguments outlive the gate.
-  CommitGate(atoll_store *store, lsm::Database *database, const Settings *settings, Warn warn)
-      : store_(store), database_(database), settings_(settings), warn_(std::move(warn)) {}
+  CommitGate(atoll_store *store, lsm::Rows *rows, const Settings *settings, Warn warn)
+      : store_(store), rows_(rows), settings_(settings), warn_(std::move(warn)) {}
 
   // Called before a transaction is written. When the upload backlog has no room for finished files, RocksDB
   // may hold writers back, and KILL cannot end that wait. So the transaction waits here instead, where KILL
@@ -50,7 +50,7 @@ class CommitGate {
   Status lag_message(const char *what_happened) const;
 
   atoll_store *store_;
-  lsm::Database *database_;
+  lsm::Rows *rows_;
   const Settings *settings_;
   Warn warn_;
 };

@@ -122,12 +122,12 @@ Status Engine::open_database(const std::string &base_dir) {
   options.default_compression = settings_->default_compression();
   options.log = [](int level, const std::string &message) { log_at_level(level, message.c_str()); };
   ATOLL_RETURN_IF_ERROR(lsm::Database::open(options, &database_).with("opening the local database"));
-  ATOLL_RETURN_IF_ERROR(txn::Manager::open(database_.get(), &transactions_));
+  ATOLL_RETURN_IF_ERROR(txn::Manager::open(database_.get(), database_.get(), &transactions_));
   transactions_->set_wal_position([store = store_] { return atoll_store_wal_position(store); });
   transactions_->set_write_bytes_max(transaction_bytes_max());
   transactions_->set_transaction_memory(settings_->transaction_memory_bytes);
   mounts_ = std::make_unique<Mounts>(database_.get(), base_dir + "/past");
-  return catalog::Catalog::open(database_.get(), &catalog_);
+  return catalog::Catalog::open(database_.get(), database_.get(), &catalog_);
 }
 
 // Bounded by kCloseTimeoutMs plus the flush of memtables to local disk.

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "lsm/database.h"
+#include "bridge/objstore.h"
+#include "lsm/family.h"
 
 namespace atoll::engine {
 

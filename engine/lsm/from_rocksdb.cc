@@ -1,6 +1,6 @@
 // Which reaction a RocksDB status asks for. kUnavailable is the safe answer to any I/O failure: nothing is
 // damaged, the statement fails, a retry may work.
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 namespace atoll::lsm {
 namespace {

@@ -1,7 +1,7 @@
 // RocksDB's own databases, for this folder and tests alone; `make check` looks (sealed-lsm).
 #pragma once
 
-#include "lsm/database.h"
+#include "lsm/rows.h"
 
 namespace atoll::lsm {
 

@@ -1,42 +1,55 @@
-// What a Database does below locks and transactions. In a file of its own: tests that stand in for a Database
-// need it without the bucket.
-#include <rocksdb/utilities/transaction.h>
+#include "lsm/rows.h"
 
+#include <rocksdb/utilities/transaction.h>
+#include <rocksdb/write_batch.h>
+
+#include "lsm/commit_mark.h"
 #include "lsm/raw.h"
 
 namespace atoll::lsm {
 
-rocksdb::Status Database::write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch) {
+rocksdb::Status Rows::write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch) {
   return Raw::below(this, side)->Write(options, batch);
 }
 
-const rocksdb::Snapshot *Database::take_snapshot(Side side) { return Raw::below(this, side)->GetSnapshot(); }
+const rocksdb::Snapshot *Rows::take_snapshot(Side side) { return Raw::below(this, side)->GetSnapshot(); }
 
-void Database::release_snapshot(Side side, const rocksdb::Snapshot *snapshot) {
+void Rows::release_snapshot(Side side, const rocksdb::Snapshot *snapshot) {
   Raw::below(this, side)->ReleaseSnapshot(snapshot);
 }
 
-uint64_t Database::newest_sequence() { return Raw::below(this, Side::kMain)->GetLatestSequenceNumber(); }
+uint64_t Rows::newest_sequence() { return Raw::below(this, Side::kMain)->GetLatestSequenceNumber(); }
 
-std::unique_ptr<rocksdb::Transaction> Database::begin_section() {
+std::unique_ptr<rocksdb::Transaction> Rows::begin_section() {
   rocksdb::TransactionOptions options;
   options.skip_concurrency_control = true;
   return std::unique_ptr<rocksdb::Transaction>(
       Raw::of(this, Side::kMain)->BeginTransaction(rocksdb::WriteOptions(), options));
 }
 
-std::vector<std::unique_ptr<rocksdb::Transaction>> Database::prepared_sections() {
+std::vector<std::unique_ptr<rocksdb::Transaction>> Rows::prepared_sections() {
   std::vector<rocksdb::Transaction *> found;
   Raw::of(this, Side::kMain)->GetAllPreparedTransactions(&found);
   return {found.begin(), found.end()};
 }
 
-rocksdb::ColumnFamilyHandle *Database::marker_handle() {
+rocksdb::ColumnFamilyHandle *Rows::marker_handle() {
   return Raw::below(this, Side::kMain)->DefaultColumnFamily();
 }
 
-rocksdb::Status Database::get_marker(const rocksdb::Slice &key, std::string *value) {
+rocksdb::Status Rows::get_marker(const rocksdb::Slice &key, std::string *value) {
   return Raw::below(this, Side::kMain)->Get(rocksdb::ReadOptions(), marker_handle(), key, value);
+}
+
+Status Rows::write_unlocked(rocksdb::WriteBatch *batch, bool sync) {
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  rocksdb::TransactionDBWriteOptimizations plain;
+  plain.skip_concurrency_control = true;
+  // A batch that cannot take the mark cannot be written either.
+  (void)put_mark(batch, CommitMark());
+  const SharedLock gate(*commit_gate());
+  return from_rocksdb(Raw::of(this, Side::kMain)->Write(options, plain, batch));
 }
 
 }  // namespace atoll::lsm

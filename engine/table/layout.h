@@ -10,7 +10,7 @@
 #include "catalog/catalog.h"
 #include "codec/key_codec.h"
 #include "codec/row_codec.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 namespace atoll::table {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "lsm/database.h"
+#include "lsm/family.h"
 #include "table/layout.h"
 #include "txn/transaction.h"
 

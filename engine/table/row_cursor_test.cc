@@ -28,7 +28,7 @@ constexpr size_t kSessions = 4;
 class RowCursorModel {
  public:
   explicit RowCursorModel(uint64_t seed) : random_(seed) {
-    EXPECT_TRUE(txn::Manager::open(&database_, &manager_).ok());
+    EXPECT_TRUE(txn::Manager::open(&database_, &database_, &manager_).ok());
     layout_ = table_.layout(database_.shared_family());
     make_.set_layout(layout_);
     for (size_t i = 0; i < kSessions; i++)

@@ -24,7 +24,7 @@ class BankTest : public ::testing::Test {
  protected:
   void open() {
     database = std::make_unique<TestDatabase>(directory.path());
-    ASSERT_TRUE(Manager::open(database.get(), &manager).ok());
+    ASSERT_TRUE(Manager::open(database.get(), database.get(), &manager).ok());
     families = {database->shared_family(), database->catalog_family()};
   }
   void close() {

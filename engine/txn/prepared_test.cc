@@ -24,7 +24,7 @@ class PreparedTest : public ::testing::Test {
     database = std::make_unique<TestDatabase>(directory.path(), env.get());
     main = database->shared_family();
     temp = database->temp_family();
-    const Status status = Manager::open(database.get(), &manager);
+    const Status status = Manager::open(database.get(), database.get(), &manager);
     ASSERT_TRUE(status.ok()) << status.message();
   }
   void close() {

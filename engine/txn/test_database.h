@@ -1,5 +1,5 @@
-// Tests only: an lsm::Database over two plain RocksDB databases in a directory, without bucket, pools or
-// tuning. What the transaction layer does not use answers kBug.
+// Tests only: what transactions use of the database, over two plain RocksDB databases in a directory, without
+// bucket, pools or tuning.
 #pragma once
 
 #include <rocksdb/utilities/transaction_db.h>
@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "lsm/database.h"
-#include "lsm/past/past_database.h"
+#include "lsm/load/loads.h"
 #include "lsm/load/run_file.h"
 #include "lsm/raw.h"
 
@@ -48,7 +47,7 @@ class TestFamily final : public lsm::Family {
   rocksdb::DB *base_;
 };
 
-class TestDatabase final : public lsm::Database {
+class TestDatabase final : public lsm::Rows, public lsm::RunFiles {
  public:
   explicit TestDatabase(const std::string &directory, rocksdb::Env *env = nullptr)
       : directory_(directory), env_(env) {
@@ -66,23 +65,8 @@ class TestDatabase final : public lsm::Database {
   lsm::Family *shared_family() override { return main_families_[1].get(); }
   lsm::Family *temp_family() override { return temp_families_[1].get(); }
 
-  Status clone_family(lsm::Family *, const lsm::Compression &, lsm::Family **) override { return unused(); }
-  Status copy_entries(lsm::Family *, std::string_view, std::string_view, std::string_view,
-                      const std::function<bool()> &) override {
-    return unused();
-  }
-  Status create_family(const lsm::Compression &, lsm::Family **) override { return unused(); }
-  bool has_room_for_family() override { return true; }
   lsm::Family *find_family(uint32_t id) override {
     return id < main_families_.size() ? main_families_[id].get() : nullptr;
-  }
-  void drop_family(uint32_t) override {}
-  void reconcile_families(const std::function<bool(uint32_t)> &) override {}
-  Status delete_range(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
-  std::shared_ptr<lsm::SortBudget> sort_budget(uint64_t) override { return nullptr; }
-  std::unique_ptr<lsm::BulkLoad> bulk_load(lsm::Family *, const lsm::Compression &,
-                                           std::shared_ptr<lsm::SortBudget>) override {
-    return nullptr;
   }
   rocksdb::Options run_file_options() override {
     rocksdb::Options options;
@@ -92,45 +76,19 @@ class TestDatabase final : public lsm::Database {
   std::string spill_directory() override { return directory_ + "/main/spill"; }
   Status commit_ingestion(lsm::Ingestion *ingestion) override { return ingestion->commit(); }
   SharedMutex *commit_gate() override { return &commit_gate_; }
-  lsm::RangeEstimate estimate(lsm::Family *, std::string_view, std::string_view) override { return {}; }
-  lsm::RangeEstimate sizes(lsm::Family *, std::string_view, std::string_view) override { return {}; }
-  uint64_t total_bytes(lsm::Family *) override { return 0; }
-  bool takes_more_than(lsm::Family *, std::string_view, std::string_view, uint64_t) override { return false; }
   uint64_t oldest_snapshot() override { return UINT64_MAX; }
-  std::vector<std::string> split(lsm::Family *, std::string_view, std::string_view, size_t) override {
-    return {};
-  }
   Status sync_wal() override {
     if (on_sync) on_sync();
     return lsm::from_rocksdb(db(lsm::Side::kMain)->SyncWAL());
   }
-  Status flush(lsm::Family *family) override {
+  Status flush(lsm::Family *family) {
     const auto status = lsm::Raw::of(family)->Flush(rocksdb::FlushOptions(), family->handle());
     return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
   }
-  Status compact(lsm::Family *, std::string_view, std::string_view) override { return unused(); }
-  Status verify_files(lsm::Family *, std::string_view, std::string_view,
-                      const std::function<bool()> &) override {
-    return unused();
-  }
-  Status background_error() override { return Status::Ok(); }
   bool holds_writers_back() override { return false; }
-  void set_block_cache_bytes(uint64_t) override {}
-  uint64_t block_cache_bytes() const override { return 0; }
-  uint64_t block_cache_bytes_used() const override { return 0; }
-  std::vector<std::pair<std::string, uint64_t>> counters() override { return {}; }
-  std::vector<lsm::TableFile> table_files() override { return {}; }
-  std::vector<lsm::Compaction> compactions() override { return {}; }
-  Status open_past(const std::string &, const std::string &, const std::string &,
-                   std::unique_ptr<lsm::PastDatabase> *) override {
-    return unused();
-  }
-  Status shut_down() override { return Status::Ok(); }
 
  private:
   using Families = std::vector<std::unique_ptr<TestFamily>>;
-
-  static Status unused() { return Status(Code::kBug, "not in the test database"); }
 
   static void open_side(const std::string &path, rocksdb::Env *env, rocksdb::TransactionDB **db,
                         Families *families, lsm::Side side) {

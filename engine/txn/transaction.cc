@@ -95,12 +95,12 @@ void TransactionImpl::become(TransactionImpl *prepared) {
 }
 
 void TransactionImpl::make_snapshot() {
-  if (snapshot_ == nullptr) snapshot_ = manager_->database()->take_snapshot(lsm::Side::kMain);
+  if (snapshot_ == nullptr) snapshot_ = manager_->rows()->take_snapshot(lsm::Side::kMain);
 }
 
 void TransactionImpl::release_snapshot() {
   if (snapshot_ == nullptr) return;
-  manager_->database()->release_snapshot(lsm::Side::kMain, snapshot_);
+  manager_->rows()->release_snapshot(lsm::Side::kMain, snapshot_);
   snapshot_ = nullptr;
 }
 
@@ -248,14 +248,14 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   options.disableWAL = side == lsm::Side::kTemp;
   if (side == lsm::Side::kMain) count_work(WorkKind::kLogBytes, batch.GetDataSize());
   if (options.sync) count_work(WorkKind::kLogSyncs);
-  const SharedLock gate(*manager_->database()->commit_gate());
-  if (status.ok()) status = manager_->database()->write(side, options, &batch);
+  const SharedLock gate(*manager_->rows()->commit_gate());
+  if (status.ok()) status = manager_->rows()->write(side, options, &batch);
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
 }
 
 // Puts the temp rows that this transaction wrote back to what they were at `before`.
 Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
-  lsm::Database *const database = manager_->database();
+  lsm::Rows *const rows = manager_->rows();
   rocksdb::ReadOptions at;
   at.snapshot = before;
   rocksdb::WriteBatch batch;
@@ -269,22 +269,22 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
     else if (status.IsNotFound())
       status = batch.Delete(family->handle(), key);
     if (status.ok() && batch.GetDataSize() > kRestoreBatchBytes) {
-      status = database->write(lsm::Side::kTemp, options, &batch);
+      status = rows->write(lsm::Side::kTemp, options, &batch);
       batch.Clear();
     }
     return lsm::from_rocksdb(status);
   }));
-  return lsm::from_rocksdb(database->write(lsm::Side::kTemp, options, &batch));
+  return lsm::from_rocksdb(rows->write(lsm::Side::kTemp, options, &batch));
 }
 
 // Temp goes first, because it can be taken back: only this connection sees it. Main decides.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
   if (!has_writes(lsm::Side::kTemp)) return commit_main();
-  const auto release = [database = manager_->database()](const rocksdb::Snapshot *snapshot) {
-    database->release_snapshot(lsm::Side::kTemp, snapshot);
+  const auto release = [rows = manager_->rows()](const rocksdb::Snapshot *snapshot) {
+    rows->release_snapshot(lsm::Side::kTemp, snapshot);
   };
   const std::unique_ptr<const rocksdb::Snapshot, decltype(release)> before(
-      manager_->database()->take_snapshot(lsm::Side::kTemp), release);
+      manager_->rows()->take_snapshot(lsm::Side::kTemp), release);
   ATOLL_RETURN_IF_ERROR(is_spilled() ? write_spilled_temp() : write_side(lsm::Side::kTemp, false));
   const Status status = commit_main();
   if (status.ok()) return status;
@@ -332,7 +332,7 @@ void TransactionImpl::finish() {
 
 // Writes what `fill` adds to it as a prepared section of the WAL; not synced.
 Status TransactionImpl::prepare_section(std::string_view xid, const SectionFiller &fill) {
-  std::unique_ptr<rocksdb::Transaction> transaction = manager_->database()->begin_section();
+  std::unique_ptr<rocksdb::Transaction> transaction = manager_->rows()->begin_section();
   if (!transaction->SetName(std::string(xid)).ok()) {
     return Status(Code::kInvalid, "a prepared transaction with this XA identifier exists");
   }
@@ -374,7 +374,7 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   // with a binary log the commits of one group are written one after the other.
   if (!sync || two_phase_ == nullptr) return Status::Ok();
   count_work(WorkKind::kLogSyncs);
-  return manager_->database()->sync_wal();
+  return manager_->rows()->sync_wal();
 }
 
 Status TransactionImpl::commit_prepared(bool sync) {

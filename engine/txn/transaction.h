@@ -16,7 +16,8 @@
 
 #include "base/status.h"
 #include "lsm/commit_mark.h"
-#include "lsm/database.h"
+#include "lsm/load/loads.h"
+#include "lsm/rows.h"
 #include "txn/reads/absent_range.h"
 #include "txn/reads/cursor.h"
 #include "txn/locks/lock_table.h"
@@ -152,7 +153,7 @@ struct TransactionInfo {
 class Manager {
  public:
   virtual ~Manager() = default;
-  static Status open(lsm::Database *database, std::unique_ptr<Manager> *out);
+  static Status open(lsm::Rows *rows, lsm::RunFiles *run_files, std::unique_ptr<Manager> *out);
 
   virtual LockTable *locks() = 0;
   virtual std::unique_ptr<Transaction> begin(void *user) = 0;

@@ -183,7 +183,7 @@ class TransactionImpl final : public Transaction {
 
 class ManagerImpl final : public Manager {
  public:
-  explicit ManagerImpl(lsm::Database *database) : database_(database) {}
+  ManagerImpl(lsm::Rows *rows, lsm::RunFiles *run_files) : rows_(rows), run_files_(run_files) {}
   ~ManagerImpl() override;
   Status recover();
 
@@ -204,7 +204,8 @@ class ManagerImpl final : public Manager {
 
   void set_transaction_memory(uint64_t bytes) override;
 
-  lsm::Database *database() const { return database_; }
+  lsm::Rows *rows() const { return rows_; }
+  lsm::RunFiles *run_files() const { return run_files_; }
   // Half of the memory of a transaction; 0: no limit.
   uint64_t spill_bytes() const { return spill_bytes_.load(std::memory_order_relaxed); }
   std::string new_spill_directory();
@@ -228,7 +229,8 @@ class ManagerImpl final : public Manager {
   };
   Registry &registry_of(uint64_t id) { return registries_[id % registries_.size()]; }
 
-  lsm::Database *const database_;
+  lsm::Rows *const rows_;
+  lsm::RunFiles *const run_files_;
   LockTable locks_;
   FamilyActivity activity_;
   ReadPool read_pool_;

@@ -46,7 +46,7 @@ class KeyLocker final : public PreparedBatchReader {
 
 Status TransactionImpl::take_recovered_locks() {
   extents_ = std::make_unique<WriteExtents>();
-  KeyLocker locker(manager_->locks(), &owner_, extents_.get(), manager_->database()->catalog_family()->id());
+  KeyLocker locker(manager_->locks(), &owner_, extents_.get(), manager_->rows()->catalog_family()->id());
   const rocksdb::Status status = two_phase_->GetWriteBatch()->GetWriteBatch()->Iterate(&locker);
   if (!locker.status().ok()) {
     return Status(Code::kCorruption, "two prepared transactions write the same row; one is '" + xid_ + "'");
@@ -59,8 +59,8 @@ Status TransactionImpl::take_recovered_locks() {
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status).with("prepared transaction '" + xid_ + "'");
 }
 
-Status Manager::open(lsm::Database *database, std::unique_ptr<Manager> *out) {
-  auto manager = std::make_unique<ManagerImpl>(database);
+Status Manager::open(lsm::Rows *rows, lsm::RunFiles *run_files, std::unique_ptr<Manager> *out) {
+  auto manager = std::make_unique<ManagerImpl>(rows, run_files);
   ATOLL_RETURN_IF_ERROR(manager->recover());
   *out = std::move(manager);
   return Status::Ok();
@@ -79,15 +79,14 @@ ManagerImpl::~ManagerImpl() {
 
 Status ManagerImpl::recover() {
   std::vector<std::string> spilled;
-  for (auto &one : database_->prepared_sections())
-    ATOLL_RETURN_IF_ERROR(recover_one(std::move(one), &spilled));
+  for (auto &one : rows_->prepared_sections()) ATOLL_RETURN_IF_ERROR(recover_one(std::move(one), &spilled));
   remove_unnamed_spills(spilled);
   return Status::Ok();
 }
 
 // A number that no prepared transaction of an earlier start uses: recover_one() has seen to that.
 std::string ManagerImpl::new_spill_directory() {
-  return database_->spill_directory() + "/" + std::to_string(next_spill_.fetch_add(1));
+  return run_files_->spill_directory() + "/" + std::to_string(next_spill_.fetch_add(1));
 }
 
 std::unique_ptr<Transaction> ManagerImpl::begin(void *user) {

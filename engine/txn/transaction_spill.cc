@@ -67,7 +67,8 @@ Status TransactionImpl::bound_memory() {
 // The write set goes to disk and an empty one goes on. Cursors that look at the old one keep it.
 Status TransactionImpl::spill() {
   if (spill_ == nullptr) {
-    spill_ = std::make_unique<Spill>(manager_->database(), manager_->new_spill_directory());
+    spill_ =
+        std::make_unique<Spill>(manager_->rows(), manager_->run_files(), manager_->new_spill_directory());
   }
   ATOLL_RETURN_IF_ERROR(spill_->add(*writes_));
   auto extents =
@@ -137,7 +138,7 @@ Status TransactionImpl::write_spilled_temp() {
   const auto files = spill_->files(lsm::Side::kTemp);
   if (files.empty()) return Status::Ok();
   lsm::Ingestion ingestion;
-  ATOLL_RETURN_IF_ERROR(ingestion.prepare(manager_->database(), lsm::Side::kTemp, files, true));
+  ATOLL_RETURN_IF_ERROR(ingestion.prepare(manager_->rows(), lsm::Side::kTemp, files, true));
   return ingestion.commit();
 }
 
@@ -147,10 +148,10 @@ Status TransactionImpl::prepare_ingestion(bool with_marker) {
     const std::string path = spill_->directory() + "/marker.sst";
     std::error_code ignored;
     std::filesystem::remove(path, ignored);
-    lsm::RunFileWriter marker(manager_->database()->run_file_options(), path);
+    lsm::RunFileWriter marker(manager_->run_files()->run_file_options(), path);
     ATOLL_RETURN_IF_ERROR(marker.add(marker_key(spill_->name()), "", false));
     ATOLL_RETURN_IF_ERROR(marker.finish());
-    rocksdb::ColumnFamilyHandle *const markers = manager_->database()->marker_handle();
+    rocksdb::ColumnFamilyHandle *const markers = manager_->rows()->marker_handle();
     const auto own = std::find_if(files.begin(), files.end(), [markers](const lsm::FamilyFiles &family) {
       return family.family->GetID() == markers->GetID();
     });
@@ -160,13 +161,13 @@ Status TransactionImpl::prepare_ingestion(bool with_marker) {
       own->paths.push_back(path);
   }
   auto ingestion = std::make_unique<lsm::Ingestion>();
-  ATOLL_RETURN_IF_ERROR(ingestion->prepare(manager_->database(), lsm::Side::kMain, files, false));
+  ATOLL_RETURN_IF_ERROR(ingestion->prepare(manager_->rows(), lsm::Side::kMain, files, false));
   ingestion_ = std::move(ingestion);
   return Status::Ok();
 }
 
 Status TransactionImpl::commit_ingestion() {
-  const Status status = manager_->database()->commit_ingestion(ingestion_.get());
+  const Status status = manager_->run_files()->commit_ingestion(ingestion_.get());
   ingestion_.reset();
   return status;
 }
@@ -178,13 +179,13 @@ Status TransactionImpl::commit_spilled(bool sync) {
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   rocksdb::WriteOptions options;
   options.sync = sync;
-  lsm::Database *const database = manager_->database();
+  lsm::Rows *const rows = manager_->rows();
   rocksdb::WriteBatch batch;
   // The transaction is committed; RocksDB reports a WAL that cannot be written by itself.
-  (void)batch.Delete(database->marker_handle(), marker_key(spill_->name()));
+  (void)batch.Delete(rows->marker_handle(), marker_key(spill_->name()));
   (void)lsm::put_mark(&batch, mark_);
-  const SharedLock gate(*database->commit_gate());
-  (void)database->write(lsm::Side::kMain, options, &batch);
+  const SharedLock gate(*rows->commit_gate());
+  (void)rows->write(lsm::Side::kMain, options, &batch);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
 }
@@ -193,7 +194,7 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
   ATOLL_RETURN_IF_ERROR(spill_->save_list());
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(prepare_section(xid, [this](rocksdb::Transaction *section) {
-    return section->DeleteUntracked(manager_->database()->marker_handle(), marker_key(spill_->name()));
+    return section->DeleteUntracked(manager_->rows()->marker_handle(), marker_key(spill_->name()));
   }));
   spill_->set_keep(true);
   return Status::Ok();
@@ -204,7 +205,7 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
-    const SharedLock gate(*manager_->database()->commit_gate());
+    const SharedLock gate(*manager_->rows()->commit_gate());
     ATOLL_RETURN_IF_ERROR(commit_with_mark(two_phase_.get(), mark_));
     commit_position_ = manager_->wal_position();
     return Status::Ok();
@@ -212,7 +213,7 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   ATOLL_RETURN_IF_ERROR(lost_);
   if (ingestion_ == nullptr) ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
-  const SharedLock gate(*manager_->database()->commit_gate());
+  const SharedLock gate(*manager_->rows()->commit_gate());
   // From here on it is committed: should the record fail, the marker tells the next start.
   (void)commit_with_mark(two_phase_.get(), mark_);
   commit_position_ = manager_->wal_position();
@@ -224,8 +225,8 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
 // Its rows are locked as they are found in the files. When those are gone (the local disk was lost), it can
 // only be rolled back.
 Status TransactionImpl::take_spilled(const std::string &name) {
-  spill_ =
-      std::make_unique<Spill>(manager_->database(), manager_->database()->spill_directory() + "/" + name);
+  spill_ = std::make_unique<Spill>(manager_->rows(), manager_->run_files(),
+                                   manager_->run_files()->spill_directory() + "/" + name);
   spill_->set_keep(true);
   extents_ = std::make_unique<WriteExtents>();
   lost_ = spill_->load().with(
@@ -236,7 +237,7 @@ Status TransactionImpl::take_spilled(const std::string &name) {
       "from there");
   for (const auto &run : *spill_->runs()) {
     for (const SpilledRun::Part &part : run->parts()) {
-      if (part.family == manager_->database()->catalog_family()) continue;  // counters: see KeyLocker
+      if (part.family == manager_->rows()->catalog_family()) continue;  // counters: see KeyLocker
       const auto cursor = part.file->cursor();
       for (cursor->to_first(); cursor->valid(); cursor->next()) {
         extents_->add(part.family->id(), cursor->key());
@@ -258,7 +259,7 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
   const std::string name = spill_name(prepared.get());
   if (!name.empty()) {
     std::string marker;
-    const rocksdb::Status found = database_->get_marker(marker_key(name), &marker);
+    const rocksdb::Status found = rows_->get_marker(marker_key(name), &marker);
     if (found.ok()) {
       lsm::CommitMark mark;
       mark.is_recovered = true;
@@ -283,7 +284,7 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
 void ManagerImpl::remove_unnamed_spills(const std::vector<std::string> &named) {
   std::error_code ignored;
   std::vector<std::filesystem::path> unnamed;
-  for (const auto &entry : std::filesystem::directory_iterator(database_->spill_directory(), ignored)) {
+  for (const auto &entry : std::filesystem::directory_iterator(run_files_->spill_directory(), ignored)) {
     const std::string name = entry.path().filename().string();
     if (std::find(named.begin(), named.end(), name) == named.end()) unnamed.push_back(entry.path());
   }

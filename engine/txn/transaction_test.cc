@@ -26,7 +26,7 @@ class TransactionTest : public ::testing::Test {
     database = std::make_unique<TestDatabase>(directory.path(), env.get());
     main = database->shared_family();
     temp = database->temp_family();
-    ASSERT_TRUE(Manager::open(database.get(), &manager).ok());
+    ASSERT_TRUE(Manager::open(database.get(), database.get(), &manager).ok());
   }
   void close() {
     manager.reset();

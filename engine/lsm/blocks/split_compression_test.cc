@@ -19,7 +19,7 @@
 #include "base/border/border.h"
 #include "base/bytes.h"
 #include "base/failing_new.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 namespace atoll::lsm {
 namespace {

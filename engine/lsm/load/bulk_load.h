@@ -1,5 +1,5 @@
 // Sorted bulk ingestion: streams of rows become table files beside the database, are uploaded while the
-// load still runs, and enter the family in one step. The contract is BulkLoad in database.h.
+// load still runs, and enter the family in one step. The contract is BulkLoad in loads.h.
 //
 //   add() ─▶ presorted ──────────────────────────▶ SortedFileWriter ─▶ 000001.sst … ─▶ stage (upload)
 //        └─▶ unsorted ─▶ ExternalSort ─(finish)──▶ SortedFileWriter ─▶ …                   │
@@ -18,7 +18,8 @@
 #include <memory>
 #include <string>
 
-#include "lsm/database.h"
+#include "bridge/objstore.h"
+#include "lsm/load/loads.h"
 
 namespace atoll::lsm {
 

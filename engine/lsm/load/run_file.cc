@@ -111,8 +111,7 @@ struct Ingestion::Handle {
 Ingestion::Ingestion() = default;
 Ingestion::~Ingestion() = default;
 
-Status Ingestion::prepare(Database *database, Side side, const std::vector<FamilyFiles> &files,
-                          bool may_copy) {
+Status Ingestion::prepare(Rows *rows, Side side, const std::vector<FamilyFiles> &files, bool may_copy) {
   std::vector<rocksdb::IngestExternalFileArg> arguments;
   for (const FamilyFiles &family : files) {
     rocksdb::IngestExternalFileArg argument;
@@ -125,7 +124,7 @@ Status Ingestion::prepare(Database *database, Side side, const std::vector<Famil
     arguments.push_back(std::move(argument));
   }
   auto handle = std::make_unique<Handle>();
-  handle->db = Raw::below(database, side);
+  handle->db = Raw::below(rows, side);
   ATOLL_RETURN_IF_ERROR(from_rocksdb(handle->db->PrepareFileIngestion(arguments, &handle->files)));
   handle_ = std::move(handle);
   return Status::Ok();

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "lsm/database.h"
+#include "lsm/rows.h"
 
 namespace rocksdb {
 class DB;
@@ -93,7 +93,7 @@ class Ingestion {
  public:
   Ingestion();
   ~Ingestion();  // not committed: nothing remains of it
-  Status prepare(Database *database, Side side, const std::vector<FamilyFiles> &files, bool may_copy);
+  Status prepare(Rows *rows, Side side, const std::vector<FamilyFiles> &files, bool may_copy);
   // Errors: kNoSpace, kUnavailable, kFenced: nothing was taken in.
   Status commit();
 

@@ -12,7 +12,7 @@
 #include "base/interrupt.h"
 #include "base/threads/start_threads.h"
 #include "bridge/result.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 namespace atoll::lsm {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "lsm/database.h"
+#include "lsm/figures/figures.h"
 
 namespace atoll::lsm {
 

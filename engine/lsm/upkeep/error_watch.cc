@@ -3,7 +3,8 @@
 #include <chrono>
 
 #include "base/border/border.h"
-#include "lsm/database.h"
+#include "bridge/objstore.h"
+#include "lsm/family.h"
 
 namespace atoll::lsm {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/border/border.h"
 #include "base/interrupt.h"
 #include "base/threads/start_threads.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 namespace atoll::lsm {
 namespace {

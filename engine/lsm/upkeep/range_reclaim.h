@@ -12,7 +12,8 @@
 
 #include "base/mutex.h"
 #include "base/threads/repeated_task.h"
-#include "lsm/database.h"
+#include "bridge/objstore.h"
+#include "lsm/family.h"
 
 namespace atoll::lsm {
 

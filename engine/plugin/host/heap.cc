@@ -89,16 +89,16 @@ uint64_t return_free_memory() {
   return static_cast<uint64_t>(settled_bytes);
 }
 
-void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes, uint64_t resident) {
+void bound_block_cache(lsm::Upkeep *upkeep, uint64_t wanted_bytes, uint64_t resident) {
   static bool is_said = false;
   MemoryUse use;
   use.limit = memory_limit_bytes();
   use.resident = resident;
-  use.cache_used = database->block_cache_bytes_used();
-  use.cache_max = database->block_cache_bytes();
+  use.cache_used = upkeep->block_cache_bytes_used();
+  use.cache_max = upkeep->block_cache_bytes();
   use.cache_wanted = wanted_bytes;
   const uint64_t bytes = cache_within_limit(use);
-  if (bytes != use.cache_max) database->set_block_cache_bytes(bytes);
+  if (bytes != use.cache_max) upkeep->set_block_cache_bytes(bytes);
   if (bytes < use.cache_max && !is_said)
     log_warning(
         "the server has " + std::to_string(use.resident >> 20) + " of " + std::to_string(use.limit >> 20) +

@@ -1,7 +1,7 @@
 // The C library's heap, which the server and this engine share.
 #pragma once
 
-#include "lsm/database.h"
+#include "lsm/upkeep/upkeep.h"
 
 namespace atoll::plugin {
 
@@ -35,6 +35,6 @@ inline constexpr int kHeapLookMs = 250;
 // then, not the server. Buffers of loads and compactions, and what the heap cannot give back, come on top of
 // the cache: LinkBench's load with a cache of 256 MiB was ended by the kernel at 512 MiB. Logs when it
 // begins. Call every kHeapLookMs. Threads: one.
-void bound_block_cache(lsm::Database *database, uint64_t wanted_bytes, uint64_t resident);
+void bound_block_cache(lsm::Upkeep *upkeep, uint64_t wanted_bytes, uint64_t resident);
 
 }  // namespace atoll::plugin

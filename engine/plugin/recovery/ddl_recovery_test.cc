@@ -26,7 +26,7 @@ class DdlRecoveryTest : public testing::Test {
     directory_ = {root_ / "data", kAtoll, false, {}};
     fs::create_directories(directory_.path / "d");
     database_ = std::make_unique<catalog::TestDatabase>((root_ / "db").string());
-    EXPECT_TRUE(catalog::Catalog::open(database_.get(), &catalog_).ok());
+    EXPECT_TRUE(catalog::Catalog::open(database_.get(), database_.get(), &catalog_).ok());
   }
   ~DdlRecoveryTest() override {
     catalog_.reset();

@@ -24,7 +24,7 @@ class LostTablesTest : public testing::Test {
     root_ = ::mkdtemp(name);
     fs::create_directories(root_ / "data" / "d");
     database_ = std::make_unique<catalog::TestDatabase>((root_ / "db").string());
-    EXPECT_TRUE(catalog::Catalog::open(database_.get(), &catalog_).ok());
+    EXPECT_TRUE(catalog::Catalog::open(database_.get(), database_.get(), &catalog_).ok());
   }
   ~LostTablesTest() override {
     catalog_.reset();

@@ -27,7 +27,7 @@ class SideFilesTest : public testing::Test {
     data_dir_ = root_ + "/data";
     fs::create_directory(data_dir_);
     database_ = std::make_unique<catalog::TestDatabase>(root_ + "/db");
-    EXPECT_TRUE(catalog::Catalog::open(database_.get(), &catalog_).ok());
+    EXPECT_TRUE(catalog::Catalog::open(database_.get(), database_.get(), &catalog_).ok());
     forget();
   }
   ~SideFilesTest() override {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "catalog/catalog.h"
-#include "lsm/database.h"
+#include "lsm/figures/figures.h"
 
 namespace atoll::plugin {
 

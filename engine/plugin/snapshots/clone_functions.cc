@@ -181,8 +181,8 @@ Status clone(THD *thd, const std::vector<Pair> &pairs) {
   std::vector<table::CloneOrder> orders;
   for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(add_orders(thd, pair, &orders));
   ATOLL_RETURN_IF_ERROR(running->catalog()->keep_database(pairs.front().clone.directory));
-  ATOLL_RETURN_IF_ERROR(
-      table::clone_tables(running->database(), running->catalog(), orders, [] { return is_interrupted(); }));
+  ATOLL_RETURN_IF_ERROR(table::clone_tables(running->database(), running->database(), running->catalog(),
+                                            orders, [] { return is_interrupted(); }));
   for (const Pair &pair : pairs) write_files(pair);
   return running->gate().after_ddl();
 }

@@ -16,37 +16,37 @@ Status killed() { return Status(Code::kInterrupted, "the statement was killed");
 // Families that no table in the catalog has yet.
 class NewFamilies {
  public:
-  explicit NewFamilies(lsm::Database *database) : database_(database) {}
+  explicit NewFamilies(lsm::Families *families) : families_(families) {}
   ~NewFamilies() {
-    for (const lsm::Family *family : families_)
-      guarded_or_nothing([&] { database_->drop_family(family->id()); });
+    for (const lsm::Family *family : made_) guarded_or_nothing([&] { families_->drop_family(family->id()); });
   }
   NewFamilies(const NewFamilies &) = delete;
   NewFamilies &operator=(const NewFamilies &) = delete;
 
-  void reserve(size_t count) { families_.reserve(count); }
-  void add(lsm::Family *family) { families_.push_back(family); }
-  void keep() { families_.clear(); }
+  void reserve(size_t count) { made_.reserve(count); }
+  void add(lsm::Family *family) { made_.push_back(family); }
+  void keep() { made_.clear(); }
 
  private:
-  lsm::Database *const database_;
-  std::vector<lsm::Family *> families_;
+  lsm::Families *const families_;
+  std::vector<lsm::Family *> made_;
 };
 
 // Copies the rows of a table of the shared family to the place.
-Status copy_rows(lsm::Database *database, const TableDef &source, const catalog::Place &place,
-                 const std::function<bool()> &is_cancelled) {
+Status copy_rows(lsm::Rows *rows, lsm::Families *families, const TableDef &source,
+                 const catalog::Place &place, const std::function<bool()> &is_cancelled) {
   TableDef target = source;
   target.prefix = place.prefix;
   const catalog::Doomed::Range from = catalog::table_range(source);
   const std::string start = catalog::table_range(target).begin;
-  return database->copy_entries(database->shared_family(), from.begin, from.end, start, is_cancelled);
+  return families->copy_entries(rows->shared_family(), from.begin, from.end, start, is_cancelled);
 }
 
-Status share_rows(lsm::Database *database, const TableDef &source, NewFamilies *made, uint32_t *family_id) {
-  lsm::Family *of_source = database->find_family(source.family_id), *family = nullptr;
+Status share_rows(lsm::Rows *rows, lsm::Families *families, const TableDef &source, NewFamilies *made,
+                  uint32_t *family_id) {
+  lsm::Family *of_source = rows->find_family(source.family_id), *family = nullptr;
   if (of_source == nullptr) return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
-  ATOLL_RETURN_IF_ERROR(database->clone_family(of_source, source.compression, &family));
+  ATOLL_RETURN_IF_ERROR(families->clone_family(of_source, source.compression, &family));
   made->add(family);
   *family_id = family->id();
   return Status::Ok();
@@ -83,9 +83,9 @@ class Reserved {
 
 }  // namespace
 
-Status clone_tables(lsm::Database *database, catalog::Catalog *catalog, const std::vector<CloneOrder> &orders,
-                    const std::function<bool()> &is_cancelled) {
-  NewFamilies made(database);
+Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *catalog,
+                    const std::vector<CloneOrder> &orders, const std::function<bool()> &is_cancelled) {
+  NewFamilies made(families);
   Reserved places(catalog);
   made.reserve(orders.size());
   ATOLL_RETURN_IF_ERROR(places.reserve(
@@ -98,9 +98,9 @@ Status clone_tables(lsm::Database *database, catalog::Catalog *catalog, const st
     catalog::Clone &clone = clones.emplace_back(catalog::Clone{definition_of(order), {}});
     if (is_in_shared_family(*order.source)) {
       clone.place = places.next();
-      ATOLL_RETURN_IF_ERROR(copy_rows(database, *order.source, clone.place, is_cancelled));
+      ATOLL_RETURN_IF_ERROR(copy_rows(rows, families, *order.source, clone.place, is_cancelled));
     } else if (order.source->own_family) {
-      ATOLL_RETURN_IF_ERROR(share_rows(database, *order.source, &made, &clone.def.family_id));
+      ATOLL_RETURN_IF_ERROR(share_rows(rows, families, *order.source, &made, &clone.def.family_id));
     }
   }
   const Status status = catalog->add_clones(clones);

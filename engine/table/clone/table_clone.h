@@ -1,6 +1,6 @@
 // Clones of tables inside a server: tables of their own whose rows lie in the table files of their sources.
 //
-// A table in a family of its own gets a family that shares its files (lsm::Database::clone_family): nothing
+// A table in a family of its own gets a family that shares its files (lsm::Families::clone_family): nothing
 // is copied however large it is. The rows of a table in the shared family, whose files hold those of other
 // tables too, are copied to another place there: such a table is small (atoll_shared_table_max).
 //
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "lsm/database.h"
+#include "lsm/rows.h"
 
 namespace atoll::table {
 
@@ -29,8 +29,8 @@ struct CloneOrder {
 
 // Makes all the clones. `is_cancelled` is asked between two tables. Blocks: for flushes, and for uploads of
 // files that are new. Errors: kDuplicate (a name is taken), kInterrupted, and those of
-// lsm::Database::clone_family() and copy_entries().
-Status clone_tables(lsm::Database *database, catalog::Catalog *catalog, const std::vector<CloneOrder> &orders,
-                    const std::function<bool()> &is_cancelled);
+// lsm::Families::clone_family() and copy_entries().
+Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *catalog,
+                    const std::vector<CloneOrder> &orders, const std::function<bool()> &is_cancelled);
 
 }  // namespace atoll::table

@@ -19,7 +19,7 @@ class TableCloneTest : public ::testing::Test {
   Status open() {
     catalog_.reset();
     ATOLL_RETURN_IF_ERROR(database_.reopen());
-    return catalog::Catalog::open(database_.operator->(), &catalog_);
+    return catalog::Catalog::open(database_.operator->(), database_.operator->(), &catalog_);
   }
 
   // A table with one entry in each of its indexes; the value tells of the table.
@@ -45,7 +45,8 @@ class TableCloneTest : public ::testing::Test {
     return index_range(table, ordinal).begin + "key";
   }
   Status clone(const std::vector<CloneOrder> &orders, bool is_killed = false) {
-    return clone_tables(database_.operator->(), catalog_.get(), orders, [is_killed] { return is_killed; });
+    return clone_tables(database_.operator->(), database_.operator->(), catalog_.get(), orders,
+                        [is_killed] { return is_killed; });
   }
 
   lsm::TestDatabase database_{true};

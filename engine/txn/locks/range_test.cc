@@ -29,7 +29,7 @@ class RangeTest : public ::testing::Test {
   void open() {
     database = std::make_unique<TestDatabase>(directory.path());
     family = database->shared_family();
-    ASSERT_TRUE(Manager::open(database.get(), &manager).ok());
+    ASSERT_TRUE(Manager::open(database.get(), database.get(), &manager).ok());
   }
   void close() {
     manager.reset();

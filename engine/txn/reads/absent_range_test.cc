@@ -35,7 +35,7 @@ std::string key_of(uint32_t number) {
 class AbsentRangeTest : public ::testing::Test {
  protected:
   AbsentRangeTest() : database(directory.path()), family(database.shared_family()) {
-    EXPECT_TRUE(Manager::open(&database, &manager).ok());
+    EXPECT_TRUE(Manager::open(&database, &database, &manager).ok());
   }
 
   Status lock_and_find(Transaction *transaction, const std::string &key, AbsentRange *range) {

@@ -21,7 +21,7 @@ namespace {
 class CursorTest : public ::testing::Test {
  protected:
   CursorTest() : database(directory.path()), family(database.shared_family()), scope(&work) {
-    EXPECT_TRUE(Manager::open(&database, &manager).ok());
+    EXPECT_TRUE(Manager::open(&database, &database, &manager).ok());
   }
 
   void commit(const std::map<std::string, std::string> &rows) {

@@ -94,8 +94,11 @@ const SpilledRun::Part *SpilledRun::part_of(const lsm::Family *family) const {
 
 // ---- Spill ---------------------------------------------------------------------------------------
 
-Spill::Spill(lsm::Database *database, std::string directory)
-    : database_(database), directory_(std::move(directory)), runs_(std::make_shared<const Runs>()) {}
+Spill::Spill(lsm::Rows *rows, lsm::RunFiles *run_files, std::string directory)
+    : rows_(rows),
+      run_files_(run_files),
+      directory_(std::move(directory)),
+      runs_(std::make_shared<const Runs>()) {}
 
 Spill::~Spill() {
   if (keep_) {
@@ -110,7 +113,7 @@ Spill::~Spill() {
 std::string Spill::name() const { return fs::path(directory_).filename().string(); }
 
 Status Spill::open_part(SpilledRun::Part *part) const {
-  ATOLL_RETURN_IF_ERROR(lsm::RunFile::open(database_->run_file_options(), part->path, &part->file));
+  ATOLL_RETURN_IF_ERROR(lsm::RunFile::open(run_files_->run_file_options(), part->path, &part->file));
   part->finder = part->file->cursor();
   return Status::Ok();
 }
@@ -131,7 +134,7 @@ struct Spill::Writing {
       part.family = family;
       part.path = spill->directory_ + "/" + std::to_string(spill->next_file_++) + ".sst";
       part.first_key.assign(key);
-      writer = std::make_unique<lsm::RunFileWriter>(spill->database_->run_file_options(), part.path);
+      writer = std::make_unique<lsm::RunFileWriter>(spill->run_files_->run_file_options(), part.path);
     }
     SpilledRun::Part &part = parts->back();
     part.last_key.assign(key);
@@ -278,7 +281,7 @@ Status Spill::load() {
     uint32_t family_id = 0;
     std::string file_name;
     fields >> family_id >> file_name;
-    lsm::Family *family = database_->find_family(family_id);
+    lsm::Family *family = rows_->find_family(family_id);
     if (family == nullptr) continue;  // dropped: nobody can see its rows
     auto run = std::make_shared<SpilledRun>(0);
     run->keep_files();

@@ -17,7 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lsm/database.h"
+#include "lsm/load/loads.h"
+#include "lsm/rows.h"
 #include "lsm/load/run_file.h"
 #include "txn/writes/write_set.h"
 
@@ -68,7 +69,7 @@ using Runs = std::vector<std::shared_ptr<SpilledRun>>;  // the oldest first
 class Spill {
  public:
   // The directory is made with the first run.
-  Spill(lsm::Database *database, std::string directory);
+  Spill(lsm::Rows *rows, lsm::RunFiles *run_files, std::string directory);
   ~Spill();
 
   // Writes all of `set` to disk, one run for each interval between its savepoints that has writes.
@@ -112,7 +113,8 @@ class Spill {
   Status open_part(SpilledRun::Part *part) const;
   Status merge(lsm::Family *family, uint64_t file_bytes, std::vector<std::string> *paths);
 
-  lsm::Database *const database_;
+  lsm::Rows *const rows_;
+  lsm::RunFiles *const run_files_;
   const std::string directory_;
   std::shared_ptr<const Runs> runs_;
   std::map<lsm::Family *, std::vector<std::string>> merged_;  // files in place of the runs'

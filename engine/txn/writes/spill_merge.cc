@@ -50,7 +50,7 @@ Status Spill::merge(lsm::Family *family, uint64_t file_bytes, std::vector<std::s
     if (writer == nullptr || bytes > file_bytes) {
       if (writer != nullptr) ATOLL_RETURN_IF_ERROR(writer->finish());
       paths->push_back(directory_ + "/" + std::to_string(next_file_++) + ".sst");
-      writer = std::make_unique<lsm::RunFileWriter>(database_->run_file_options(), paths->back());
+      writer = std::make_unique<lsm::RunFileWriter>(run_files_->run_file_options(), paths->back());
       bytes = 0;
     }
     ATOLL_RETURN_IF_ERROR(writer->add(cursor.key(), cursor.value(), cursor.removed()));

@@ -32,7 +32,7 @@ class SpillTest : public ::testing::Test {
     main = database->shared_family();
     other = database->catalog_family();
     temp = database->temp_family();
-    const Status status = Manager::open(database.get(), &manager);
+    const Status status = Manager::open(database.get(), database.get(), &manager);
     ASSERT_TRUE(status.ok()) << status.message();
     manager->set_transaction_memory(memory);
   }

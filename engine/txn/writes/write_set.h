@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lsm/database.h"
+#include "lsm/family.h"
 #include "txn/writes/key_index.h"
 
 namespace rocksdb {

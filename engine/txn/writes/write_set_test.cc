@@ -289,7 +289,7 @@ TEST_F(MergedIteratorTest, RandomBoundsAndWalksMatchTheModel) {
   const uint64_t seed = std::random_device{}();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::unique_ptr<Manager> manager;
-  ASSERT_TRUE(Manager::open(&database, &manager).ok());
+  ASSERT_TRUE(Manager::open(&database, &database, &manager).ok());
   Rows committed;
   for (int round = 0; round < 400; ++round) {
     std::mt19937_64 random(seed + static_cast<uint64_t>(round));

@@ -1,0 +1,90 @@
+// Rows that come by the file: of ALTER and index builds, and of transactions that are larger than memory.
+#pragma once
+
+#include <rocksdb/options.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "lsm/family.h"
+#include "lsm/load/sort_budget.h"
+
+namespace atoll::lsm {
+
+// How the keys of a stream will be read. Decides whether the stream's files get filters.
+enum class StreamKind {
+  kSought,  // readers also look for keys that do not exist: filters
+  kKnown,   // readers use ranges, or keys that an index entry has given them: no filters
+};
+constexpr size_t kStreamKinds = 2;
+
+// Loads sorted rows into one family, for ALTER and index builds. Each byte is written once to the local disk,
+// and each file is uploaded as soon as it is complete. All rows become visible in one step, to older
+// snapshots too: the caller keeps their readers away (IndexDef::readable_from). The destructor removes files
+// that were not ingested. Threads: one at a time for each adder of a stream; streams and adders are
+// independent of each other.
+class BulkLoad {
+ public:
+  virtual ~BulkLoad() = default;
+  // `presorted`: keys come in strictly ascending order. Otherwise the load sorts them in memory, within its
+  // budget, and writes sorted runs to the local disk beyond it.
+  // `unique_length`: how many bytes of a key must be unique in this stream; 0: none. May be null.
+  // `adders`: the number of threads that add. A presorted stream has one. A single adder gets a thread that
+  // sorts; several adders sort what they have added themselves.
+  using UniqueLength = std::function<size_t(std::string_view key)>;
+  virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) = 0;
+  size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind = StreamKind::kSought) {
+    return add_stream(presorted, std::move(unique_length), kind, 1);
+  }
+  // Errors: kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
+  virtual Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) = 0;
+  Status add(size_t stream, std::string_view key, std::string_view value) {
+    return add(stream, key, value, 0);
+  }
+  // Sorts, writes, uploads and ingests the rows of all streams. With a bucket, returns after the files are
+  // uploaded and noted as DDL. `progress` (may be null) gets the part that is done, 0 to 1, and returns false
+  // to abort. Errors: as add(); kInterrupted: aborted.
+  virtual Status finish(const std::function<bool(double)> &progress) = 0;
+  // After kDuplicate: the stream and the second of the two keys that clash.
+  virtual size_t duplicate_stream() const = 0;
+  virtual std::string_view duplicate_key() const = 0;
+  virtual std::string_view duplicate_value() const { return {}; }
+};
+
+// Begins loads. Threads: any.
+class Loads {
+ public:
+  virtual ~Loads() = default;
+
+  virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
+                                              std::shared_ptr<SortBudget> budget) = 0;
+  std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) {
+    return bulk_load(family, compression, sort_budget(UINT64_MAX));
+  }
+  // A new budget for the loads of one statement: the lesser of `bytes_max` and
+  // DatabaseOptions::bulk_sort_bytes.
+  virtual std::shared_ptr<SortBudget> sort_budget(uint64_t bytes_max) = 0;
+};
+
+class Ingestion;
+
+// For transactions that are larger than memory (run_file.h).
+class RunFiles {
+ public:
+  virtual ~RunFiles() = default;
+
+  // The options of their files.
+  virtual rocksdb::Options run_file_options() = 0;
+  // Holds one sub-directory for each such transaction. A sub-directory outlives a restart; its transaction
+  // removes it.
+  virtual std::string spill_directory() = 0;
+  // Commits an ingestion into main. Holds commit_gate() exclusively, so that the bucket's state stays a
+  // prefix of the history. Errors: as Ingestion::commit().
+  virtual Status commit_ingestion(Ingestion *ingestion) = 0;
+};
+
+}  // namespace atoll::lsm
