@@ -184,27 +184,13 @@ class ha_atoll : public handler {
   int read_current_range(range_id_t *range);
 
   // writing
-  Status check_unique(const uchar *record, const std::string &primary_key, const std::string *old_primary_key,
-                      const uchar *old_record);
-  Status check_unique_entry(size_t index, const std::string &start);
-  Status find_unique_entry(const std::string &start, std::string *entry);
-  size_t unique_length(size_t index, const std::string &entry_key) const;
   Status write_apart(const std::function<Status()> &write);
   Status write_new_row(const uchar *record);
   Status update_existing_row(const uchar *old_record, const uchar *new_record);
   Status remove_row(const uchar *record);
-  bool goes_in_pieces(const uchar *record) const;
-  bool are_same_large_row(const uchar *a, const uchar *b) const;
-  Status put_row(const uchar *record, const std::string &primary_key, bool in_pieces, bool is_new);
-  Status pack_old_row(const uchar *record, const std::string &primary_key);
-  Status remove_pieces(const std::string &primary_key, uint64_t from);
-  Status remove_entries_of(std::string_view row, const std::string &primary_key);
-  Status remove_snapshot_entries(const std::string &primary_key, std::string_view current_row);
-  Status put_secondary_entries(const uchar *record, const std::string &primary_key);
-  Status update_secondary_entries(const uchar *old_record, const uchar *new_record,
-                                  const std::string &old_primary_key, const std::string &primary_key);
-  Status log_online(const uchar *old_record, const std::string &old_primary_key, const uchar *new_record,
-                    const std::string &primary_key);
+  Status note_written(const Status &status);
+  void set_online_build(std::shared_ptr<atoll::handler::OnlineBuild> build);
+  uint64_t read_hidden_id() const;
   Status outermost_taken_key(const atoll::handler::IndexLayout &index, bool last, std::string *key) const;
   Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
@@ -246,14 +232,11 @@ class ha_atoll : public handler {
   bool indexes_virtual_text_ = false;  // is a virtual TEXT or BLOB column part of an index?
 
   // writing
+  atoll::table::RowWriter writer_{reader_.table(), &reader_.locks(), &view_};
   std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
   std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
-  bool snapshot_differs_ = false;
-  atoll::txn::AbsentRange absent_keys_;  // of the primary key; of this statement
-  uint64_t old_pieces_ = 0;              // of the row being changed, as it was
-  std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_, packed_row_, old_packed_row_;
-  std::string primary_key_, old_primary_key_;
   std::unique_ptr<atoll::handler::BulkCopy> bulk_;
+  std::string duplicate_row_;  // what record[0] points to after a duplicate of bulk_
 
   Status last_error_;    // for get_error_message
   int shown_error_ = 0;  // see show_read_error

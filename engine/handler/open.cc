@@ -182,11 +182,7 @@ int ha_atoll::reset() {
   view_.set_condition(nullptr);
   view_.set_keyread(false);
   reader_.wanted().entries_suffice = false;
-  absent_keys_ = {};
-  // The server keeps handlers open for long: the memory of a large row would stay with each that had one.
-  constexpr size_t kKeptBytesMax = 1 << 20;
-  for (std::string *buffer : {&packed_row_, &old_packed_row_})
-    if (buffer->capacity() > kKeptBytesMax) std::string().swap(*buffer);
+  writer_.end_statement();
   mode()->skip_locked = false;
   shown_error_ = 0;
   return 0;

@@ -4,6 +4,7 @@
 #include "base/border/assert.h"
 #include "base/work.h"
 #include "codec/large_row.h"
+#include "table/write/large_rows.h"
 
 namespace atoll::table {
 namespace {
@@ -400,7 +401,8 @@ Status RowCursor::unpack(std::string_view packed, uint8_t *record) {
   if (codec::is_large_row(packed)) {
     // `packed` may stand in row_buffer_.
     const std::string reference(packed);
-    ATOLL_RETURN_IF_ERROR(view_.join_row(primary_key_, reference, table_.read_at(), &row_buffer_));
+    ATOLL_RETURN_IF_ERROR(
+        join_row_at(layout(), table_.transaction(), table_.read_at(), primary_key_, reference, &row_buffer_));
     packed = row_buffer_;
   }
   ATOLL_RETURN_IF_ERROR(layout().row().unpack(packed, wanted_.all ? nullptr : &wanted_.stored, record));

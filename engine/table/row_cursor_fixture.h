@@ -16,6 +16,7 @@
 
 #include "codec/test_tables.h"
 #include "table/row_cursor.h"
+#include "table/write/row_writer.h"
 #include "txn/test_database.h"
 
 namespace atoll::table {
@@ -33,6 +34,13 @@ inline void PrintTo(const Row &row, std::ostream *out) {
 
 using Rows = std::map<uint32_t, Row>;        // by id
 using Entries = std::map<std::string, Row>;  // of one index, by key
+// Another row with its value of `u`; nullptr: there is none.
+inline const Row *twin_of(const Row &row, const Rows &rows) {
+  for (const auto &[id, other] : rows)
+    if (row.u && id != row.id && other.u == row.u) return &other;
+  return nullptr;
+}
+
 constexpr size_t kPrimary = 0, kSecondary = 1, kUnique = 2, kIndexes = 3;
 
 class TestTable {
@@ -118,12 +126,13 @@ class TestTable {
   codec::Column id_, a_, u_;
 };
 
-// A session: its transaction, and the cursor of its statements.
-class Session final : public Statement, public RowView {
+// A session: its transaction, and the cursor and the writer of its statements.
+class Session final : public Statement, public RowView, public WriteView {
  public:
   Session(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager,
           bool keeps_snapshot)
       : cursor(layout, this, this),
+        writer(cursor.table(), &cursor.locks(), this),
         layout_(*layout),
         test_table_(table),
         manager_(manager),
@@ -135,6 +144,7 @@ class Session final : public Statement, public RowView {
   }
 
   RowCursor cursor;
+  RowWriter writer;
   std::optional<uint32_t> condition;  // pushed: id >= it
   bool has_even_condition = false;    // pushed for entries of `a`: even values only
   bool is_statement_killed = false;
@@ -160,8 +170,11 @@ class Session final : public Statement, public RowView {
   void note_refused_row() override { refused++; }
   void complete(uint8_t *) override {}
   bool compute_virtual_columns(size_t, uint8_t *) override { return true; }
-  Status join_row(const std::string &, std::string_view, txn::ReadAt, std::string *) override {
-    return Status(Code::kBug, "no row is that large");
+  Status each_index_of(std::string_view packed, const Use &use) override {
+    std::vector<uint8_t> record(record_.size());
+    ATOLL_RETURN_IF_ERROR(layout_.row().unpack(packed, nullptr, record.data()));
+    for (const size_t number : {kSecondary, kUnique}) ATOLL_RETURN_IF_ERROR(use(number, record.data()));
+    return Status::Ok();
   }
 
   static bool is_even(const Row &row) { return row.a.has_value() && *row.a % 2 == 0; }
@@ -187,11 +200,13 @@ class Session final : public Statement, public RowView {
   }
   bool has_writes() const { return !own_.empty(); }
 
-  // ---- writing: what the row writer does, without its checks ----
-  // nullopt: removes it. `now`: the row as it is. kLockTimeout: somebody has locked it, or a range around it.
+  // ---- writing ----
+  // `now`: the row as it is; nullopt: inserts `row`. `row`: nullopt: removes it. Errors: those of RowWriter;
+  // kLockTimeout: somebody has locked it, another row with its value of `u`, or a range around it.
   Status write(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     const size_t savepoint = transaction_->set_savepoint();
-    const Status status = write_entries(id, now, row);
+    const Status status = write_row(id, now, row);
+    writer.end_statement();
     if (status.ok()) {
       own_[id] = row;
       transaction_->release_savepoint(savepoint);
@@ -227,6 +242,11 @@ class Session final : public Statement, public RowView {
     const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);
     return manager_->locks()->holds(transaction_->lock_owner(), {layout_.family()->id(), key}, at_least);
   }
+  bool others_hold_anything() const {
+    for (const txn::LockInfo &lock : manager_->locks()->list())
+      if (lock.transaction_id != transaction_->id()) return true;
+    return false;
+  }
   std::set<uint32_t> locked_rows(uint32_t ids) const {
     std::set<uint32_t> rows;
     for (uint32_t id = 0; id < ids; id++)
@@ -241,33 +261,14 @@ class Session final : public Statement, public RowView {
     own_.clear();
     snapshot_.reset();
   }
-  Status write_entries(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
-    lsm::Family *family = layout_.family();
+  // As a statement that has found the row: it has locked it.
+  Status write_row(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
+    if (!now) return writer.insert(test_table_.record(*row).data(), 0);
     const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);
     ATOLL_RETURN_IF_ERROR(cursor.locks().lock(key, RowLock::kExclusive, nullptr));
-    if (row && row->u)
-      ATOLL_RETURN_IF_ERROR(
-          cursor.locks().lock(test_table_.key(layout_, kUnique, *row, 1), RowLock::kExclusive, nullptr));
-    // The entries that the snapshot shows are removed with those of the row as it is.
-    std::vector<Row> before;
-    if (snapshot_ && snapshot_->contains(id)) before.push_back(snapshot_->at(id));
-    if (now) before.push_back(*now);
-    for (const Row &old : before)
-      for (const size_t number : {kSecondary, kUnique})
-        ATOLL_RETURN_IF_ERROR(transaction_->remove(family, test_table_.key(layout_, number, old, 2)));
-    if (!row) return transaction_->remove(family, key);
-    const codec::testing::Record record = test_table_.record(*row);
-    std::string packed, value;
-    layout_.row().pack(record.data(), &packed);
-    ATOLL_RETURN_IF_ERROR(now ? transaction_->put(family, key, packed)
-                              : transaction_->insert(family, key, packed, {0}));
-    for (const size_t number : {kSecondary, kUnique}) {
-      std::string entry;
-      bool has_null = false;
-      layout_.secondary_entry(number, record.data(), key, &entry, &value, &has_null);
-      ATOLL_RETURN_IF_ERROR(transaction_->insert(family, entry, value, {0}));
-    }
-    return Status::Ok();
+    const codec::testing::Record before = test_table_.record(*now);
+    if (!row) return writer.remove(before.data(), 0);
+    return writer.update(before.data(), test_table_.record(*row).data(), 0);
   }
 
   const Layout &layout_;

@@ -39,6 +39,19 @@ struct Read {
   }
 };
 
+// The same keys, in ranges that do not meet.
+inline std::vector<Bounds> merged(std::vector<Bounds> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Bounds &a, const Bounds &b) { return a.lower < b.lower; });
+  std::vector<Bounds> merged;
+  for (const Bounds &bounds : ranges) {
+    if (merged.empty() || bounds.lower > merged.back().upper)
+      merged.push_back(bounds);
+    else
+      merged.back().upper = std::max(merged.back().upper, bounds.upper);
+  }
+  return merged;
+}
+
 class RandomReads {
  public:
   RandomReads(const TestTable &table, codec::testing::Random *random) : table_(table), random_(*random) {}
@@ -47,7 +60,11 @@ class RandomReads {
   Row row(uint32_t id) {
     Row row{.id = id};
     if (!random_.one_in(5)) row.a = static_cast<uint32_t>(random_.below(5));
-    if (!random_.one_in(5)) row.u = static_cast<uint32_t>(id * 2 + random_.below(2));  // unique in any case
+    // Mostly a value that only this row has.
+    if (random_.one_in(8))
+      row.u = static_cast<uint32_t>(random_.below(kIds * 2));
+    else if (!random_.one_in(5))
+      row.u = static_cast<uint32_t>(id * 2 + random_.below(2));
     return row;
   }
 

@@ -1,5 +1,5 @@
 // Goal:   a RowCursor returns the rows that a sorted map says, in every kind of read, and locks what it must
-//         and nothing else.
+//         and nothing else; a RowWriter refuses the rows whose keys others have, and no other row.
 // Method: sessions write, commit, roll back and read at random, READ COMMITTED and REPEATABLE READ. Each read
 //         is compared row by row with a map of the entries its session must see: plain reads at the snapshot,
 //         reads with locks as committed now. While a read goes on, other sessions write and commit. Also
@@ -66,14 +66,27 @@ class RowCursorModel {
     if (rows.contains(id)) now = rows.at(id);
     if (!now || !random_.one_in(3)) row = make_.row(id);
     if (row == now) return;
-    const Status status = session.write(id, now, row);
-    if (session.has_locked(id)) one->locked.insert(id);
+    const bool is_double = row && now && random_.one_in(8);  // inserts a row that there is
+    const std::set<uint32_t> before = session.locked_rows(kIds);
+    const Status status = session.write(id, is_double ? std::nullopt : now, row);
+    for (const uint32_t locked : session.locked_rows(kIds))
+      if (!before.contains(locked)) one->locked.insert(locked);
+    check_write(session, rows, row, is_double, status);
     if (status.ok()) one->repeatable.clear();
+  }
+
+  // A row is refused if and only if another one has its key.
+  void check_write(const Session &session, const Rows &rows, const std::optional<Row> &row, bool is_double,
+                   const Status &status) {
     if (status.code() == Code::kLockTimeout) {
-      EXPECT_TRUE(others_hold_anything(session)) << "nobody is in the way of row " << id;
-    } else {
-      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_TRUE(session.others_hold_anything()) << "nobody is in the way";
+      return;
     }
+    const Row *twin = row ? twin_of(*row, rows) : nullptr;
+    ASSERT_EQ(status.code(), is_double || twin ? Code::kDuplicate : Code::kOk) << status.message();
+    // Else its transaction may be removing it.
+    if (twin && !is_double) EXPECT_FALSE(is_held_by_others(session, twin->id, txn::LockMode::kExclusive));
+    if (!status.ok()) EXPECT_EQ(session.writer.duplicate_index(), is_double ? kPrimary : kUnique);
   }
 
   void write_and_take_back(One *one) {
@@ -93,33 +106,19 @@ class RowCursorModel {
 
   // ---- locks ----
 
-  bool others_hold_anything(const Session &session) const {
-    const uint64_t own = session.transaction()->id();
-    const std::vector<txn::LockInfo> all = manager_->locks()->list();
-    return std::any_of(all.begin(), all.end(),
-                       [own](const txn::LockInfo &lock) { return lock.transaction_id != own; });
-  }
-
   bool is_locked_by_others(const Session &session, uint32_t id) const {
     const bool is_shared = session.cursor.table().mode().lock == RowLock::kShared;
+    return is_held_by_others(session, id, is_shared ? txn::LockMode::kExclusive : txn::LockMode::kShared);
+  }
+  bool is_held_by_others(const Session &session, uint32_t id, txn::LockMode at_least) const {
     return std::any_of(sessions_.begin(), sessions_.end(), [&](const One &other) {
-      return other.session.get() != &session &&
-             other.session->has_locked(id, is_shared ? txn::LockMode::kExclusive : txn::LockMode::kShared);
+      return other.session.get() != &session && other.session->has_locked(id, at_least);
     });
   }
 
   // Range locks lie within what was read with locks.
   void check_ranges(const One &one) const {
-    std::vector<Bounds> allowed = one.may_lock;
-    std::sort(allowed.begin(), allowed.end(),
-              [](const Bounds &a, const Bounds &b) { return a.lower < b.lower; });
-    std::vector<Bounds> merged;
-    for (const Bounds &bounds : allowed) {
-      if (merged.empty() || bounds.lower > merged.back().upper)
-        merged.push_back(bounds);
-      else
-        merged.back().upper = std::max(merged.back().upper, bounds.upper);
-    }
+    const std::vector<Bounds> merged = table::merged(one.may_lock);
     for (const txn::LockInfo &lock : manager_->locks()->list()) {
       if (lock.kind != txn::LockKind::kRange || lock.transaction_id != one.session->transaction()->id())
         continue;
@@ -236,7 +235,7 @@ class RowCursorModel {
     Session &session = *one->session;
     const bool is_locking = session.cursor.table().locking();
     if (status.code() == Code::kLockTimeout) {
-      EXPECT_TRUE(is_locking && others_hold_anything(session)) << "nobody is in the way";
+      EXPECT_TRUE(is_locking && session.others_hold_anything()) << "nobody is in the way";
       read->touch_all(forward);
       return false;
     }

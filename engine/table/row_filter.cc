@@ -4,6 +4,7 @@
 #include "base/mutant.h"
 #include "base/work.h"
 #include "codec/large_row.h"
+#include "table/write/large_rows.h"
 
 namespace atoll::table {
 namespace {
@@ -43,7 +44,8 @@ Status RowFilter::evaluate(const std::string &primary_key, std::string_view pack
   *passes = false;
   Status status;
   if (codec::is_large_row(packed)) {
-    status = view_.join_row(primary_key, packed, table_.read_at(), &whole);
+    status =
+        join_row_at(table_.layout(), table_.transaction(), table_.read_at(), primary_key, packed, &whole);
     packed = whole;
   }
   if (status.ok()) status = view_.predicate()->evaluate(table_.layout().row(), packed, &truth);

@@ -45,10 +45,6 @@ class RowView {
   virtual void complete(uint8_t *record) = 0;
   // Computes the virtual columns of index `index` in `record`, if there are any. False: not in that record.
   virtual bool compute_virtual_columns(size_t index, uint8_t *record) = 0;
-
-  // The row that `stored`, a reference, stands for, as the read sees it. Errors: kCorruption, kUnavailable.
-  virtual Status join_row(const std::string &primary_key, std::string_view stored, txn::ReadAt at,
-                          std::string *row) = 0;
 };
 
 }  // namespace atoll::table

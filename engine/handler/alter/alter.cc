@@ -19,7 +19,7 @@
 #include "handler/server/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/alter/index_build.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 #include "handler/alter/online/online_claims.h"
 #include "handler/alter/online/online_index_build.h"
 #include "handler/alter/online/online_move.h"
@@ -150,8 +150,8 @@ Status ha_atoll::note_new_indexes(inplace_alter_handler_ctx *alter) {
   }
   if (context->altered.rekeyed) {
     uint64_t pieces = 0;
-    ATOLL_RETURN_IF_ERROR(ah::count_row_pieces(*layout_, 1, &pieces));
-    if (pieces != 0) return Status(Code::kInvalid, ah::kPiecesHinderRekey);
+    ATOLL_RETURN_IF_ERROR(atoll::table::count_row_pieces(*layout_, 1, &pieces));
+    if (pieces != 0) return Status(Code::kInvalid, atoll::table::kPiecesHinderRekey);
     context->rekey = rekey_source(*layout_, context->altered.claims_ordinal);
     building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
   }

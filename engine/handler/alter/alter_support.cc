@@ -9,7 +9,7 @@
 
 #include "handler/alter/alter_definition.h"
 #include "handler/server/field_map.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 #include "handler/ddl/table_options.h"
 
 namespace ah = atoll::handler;
@@ -213,8 +213,8 @@ enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *alte
   if (!rekeys && ah::rewrites_rows(layout_->def(), altered, info)) return HA_ALTER_INPLACE_COPY_NO_LOCK;
   if ((info->handler_flags & kAddIndex) == 0 && !rekeys) return HA_ALTER_INPLACE_INSTANT;
   uint64_t pieces = 0;
-  if (rekeys && (!ah::count_row_pieces(*layout_, 1, &pieces).ok() || pieces != 0)) {
-    info->unsupported_reason = ah::kPiecesHinderRekey;
+  if (rekeys && (!atoll::table::count_row_pieces(*layout_, 1, &pieces).ok() || pieces != 0)) {
+    info->unsupported_reason = atoll::table::kPiecesHinderRekey;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
   return rekeys ? HA_ALTER_INPLACE_COPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_NO_LOCK;

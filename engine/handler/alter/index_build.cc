@@ -5,7 +5,7 @@
 
 #include "base/interrupt.h"
 #include "engine/running.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 
 namespace atoll::handler {
 namespace {
@@ -86,12 +86,12 @@ Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::strin
     layout_.primary_key(record, 0, &key);
   if (std::string_view(key).substr(codec::kKeyPrefixLength) != old_key.substr(codec::kKeyPrefixLength))
     return Status(Code::kInvalid, "the key of a row is not what this server makes of it; use ALGORITHM=COPY");
-  if (!CutRow::is_needed(layout_.row(), record)) {
+  if (!table::CutRow::is_needed(layout_.row(), record)) {
     encoder->entry_value.clear();
     layout_.row().pack(record, &encoder->entry_value);
     return load_->add(rows_stream_, key, encoder->entry_value);
   }
-  const CutRow row(layout_.row(), record);
+  const table::CutRow row(layout_.row(), record);
   ATOLL_RETURN_IF_ERROR(load_->add(rows_stream_, key, codec::encode(row.reference())));
   return row.each_piece(key, [this](std::string_view piece_key, std::string_view piece) {
     return load_->add(pieces_stream_, piece_key, piece);
@@ -102,7 +102,7 @@ Status IndexBuild::add_stored(Encoder *encoder, std::string_view key, std::strin
   if (!codec::is_large_row(stored)) return add_row(encoder, key, stored);
   MutexLock guard(large_row_mutex_);
   std::string_view row;
-  ATOLL_RETURN_IF_ERROR(whole_row_at(*source_, snapshot_, key, stored, &large_row_, &row));
+  ATOLL_RETURN_IF_ERROR(table::whole_row_at(*source_, snapshot_, key, stored, &large_row_, &row));
   return add_row(encoder, key, row);
 }
 

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "handler/alter/key_sources.h"
 #include "handler/layout.h"
+#include "lsm/database.h"
 #include "handler/alter/online/online_rekey.h"
 #include "handler/read/parallel_scan.h"
 #include "handler/server.h"

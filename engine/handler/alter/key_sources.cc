@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/running.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 
 namespace atoll::handler {
 
@@ -60,7 +60,7 @@ void KeySources::show_row(const std::string &primary_key, const rocksdb::Snapsho
   std::string joined;
   std::string_view row;
   if (!layout_.family()->get(options, primary_key, buffer).ok() ||
-      !whole_row_at(layout_, snapshot, primary_key, *buffer, &joined, &row).ok())
+      !table::whole_row_at(layout_, snapshot, primary_key, *buffer, &joined, &row).ok())
     return;
   if (!joined.empty()) row = *buffer = std::move(joined);
   if (layout_.row().unpack(row, nullptr, altered_->record[0]).ok()) (void)compute();

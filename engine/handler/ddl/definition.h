@@ -7,7 +7,7 @@
 
 #include "catalog/catalog.h"
 #include "handler/ddl/table_name.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 namespace atoll::handler {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 
 struct ha_table_option_struct;
 

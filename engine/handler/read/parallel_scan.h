@@ -21,7 +21,7 @@
 #include "base/work.h"
 #include "codec/predicate.h"
 #include "codec/row_codec.h"
-#include "lsm/database.h"
+#include "lsm/family.h"
 #include "txn/reads/entry_list.h"
 
 namespace atoll::handler {

@@ -181,10 +181,10 @@ void ha_atoll::open_cursor_for_estimates(const at::Bounds &bounds) {
 // As a share of the index: files hold rows and entries of all indexes, so the size of an entry is known on
 // average only; in the share it cancels out.
 double ha_atoll::rows_by_size(uint index, const at::Bounds &bounds) const {
-  atoll::lsm::Database *database = atoll::engine::running()->database();
-  const uint64_t inside = database->sizes(layout_->family(), bounds.lower, bounds.upper).entries;
+  atoll::lsm::Figures *figures = atoll::engine::running()->database();
+  const uint64_t inside = figures->sizes(layout_->family(), bounds.lower, bounds.upper).entries;
   const uint64_t all = share_->index_entries(index, [&] {
-    return database->sizes(layout_->family(), layout_->index(index).start, layout_->index(index).end).entries;
+    return figures->sizes(layout_->family(), layout_->index(index).start, layout_->index(index).end).entries;
   });
   return stats_rows() * static_cast<double>(inside) /
          static_cast<double>(std::max(all, std::max<uint64_t>(inside, 1)));

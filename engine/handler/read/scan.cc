@@ -4,7 +4,7 @@
 #include "engine/running.h"
 #include "handler/read/counted_pages.h"
 #include "handler/server/error_map.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 
 using atoll::Status;
 namespace ah = atoll::handler;
@@ -36,25 +36,26 @@ int ha_atoll::rnd_end() {
 // Only for consistent reads of tables without own writes; the range is then one snapshot for all threads.
 bool ha_atoll::pays_parallel_scan(size_t threads) {
   if (locking() || is_temporary() || transaction()->has_writes(layout_->family()->side())) return false;
-  return threads >= 2 && ah::stored_bytes_of_rows(*layout_) >= kParallelBytesMin;
+  return threads >= 2 && atoll::table::stored_bytes_of_rows(atoll::engine::running()->database(), *layout_) >=
+                             kParallelBytesMin;
 }
 
 void ha_atoll::start_parallel_scan(size_t threads) {
   const ah::IndexLayout &index = layout_->primary_index();
-  atoll::lsm::Database *database = atoll::engine::running()->database();
+  atoll::lsm::Figures *figures = atoll::engine::running()->database();
   ah::ParallelScan::Request request;
   request.family = layout_->family();
   request.snapshot = transaction()->snapshot(layout_->family()->side());
   request.begin = index.start;
   request.end = index.end;
-  request.splits = database->split(layout_->family(), index.start, index.end, threads * kPiecesPerThread);
+  request.splits = figures->split(layout_->family(), index.start, index.end, threads * kPiecesPerThread);
   request.threads = threads;
   request.predicate = reader_.filter().predicate();
   request.row = &layout_->row();
   request.whole_row = [layout = layout_, snapshot = request.snapshot](
                           std::string_view key, std::string_view stored, std::string *buffer,
                           std::string_view *row) {
-    return ah::whole_row_at(*layout, snapshot, key, stored, buffer, row);
+    return atoll::table::whole_row_at(*layout, snapshot, key, stored, buffer, row);
   };
   parallel_ = std::make_unique<ah::ParallelScan>(std::move(request));
 }

@@ -1,7 +1,6 @@
 // See server_view.h.
 #include "handler/ha_atoll.h"
 
-#include "handler/write/large_rows.h"
 #include "handler/write/virtual_columns.h"
 
 namespace atoll::handler {
@@ -90,9 +89,22 @@ bool ServerView::compute_virtual_columns(size_t index, uint8_t *record) {
   return true;
 }
 
-Status ServerView::join_row(const std::string &primary_key, std::string_view stored, txn::ReadAt at,
-                            std::string *row) {
-  return join_row_at(*h_.layout(), transaction(), at, primary_key, stored, row);
+// Virtual columns can be computed in record[0] only, which is put back afterwards. Text of theirs stands in
+// the fields and is computed again.
+Status ServerView::each_index_of(std::string_view packed, const Use &use) {
+  TABLE *table = h_.get_table();
+  const table::Layout &layout = *h_.layout();
+  uchar *const record = table->record[0];
+  const std::vector<uchar> saved(record, record + table->s->reclength);
+  Status status = layout.row().unpack(packed, nullptr, record);
+  for (size_t i = 0; status.ok() && i < layout.index_count(); i++) {
+    if (layout.is_primary(i)) continue;
+    handler::compute_virtual_columns(table, i);
+    status = use(i, record);
+  }
+  memcpy(record, saved.data(), saved.size());
+  for (size_t i = 0; i < layout.index_count(); i++) handler::compute_virtual_columns(table, i);
+  return status;
 }
 
 }  // namespace atoll::handler

@@ -1,5 +1,5 @@
-// The server as the rows of one open table see it (table/open_table.h, table/row_view.h): the session's
-// transaction and settings, pushed conditions, virtual columns.
+// The server as the rows of one open table see it (table/open_table.h, row_view.h, write/row_writer.h): the
+// session's transaction and settings, pushed conditions, virtual columns.
 #pragma once
 
 #include "handler/server.h"
@@ -11,12 +11,13 @@
 #include "codec/predicate.h"
 #include "table/open_table.h"
 #include "table/row_view.h"
+#include "table/write/row_writer.h"
 
 class ha_atoll;
 
 namespace atoll::handler {
 
-class ServerView final : public table::Statement, public table::RowView {
+class ServerView final : public table::Statement, public table::RowView, public table::WriteView {
  public:
   explicit ServerView(ha_atoll *handler) : h_(*handler) {}
 
@@ -45,8 +46,9 @@ class ServerView final : public table::Statement, public table::RowView {
   void note_refused_row() override;
   void complete(uint8_t *record) override;
   bool compute_virtual_columns(size_t index, uint8_t *record) override;
-  Status join_row(const std::string &primary_key, std::string_view stored, txn::ReadAt at,
-                  std::string *row) override;
+
+  // ---- table::WriteView ----
+  Status each_index_of(std::string_view packed, const Use &use) override;
 
  private:
   table::Verdict verdict_of(check_result_t result);

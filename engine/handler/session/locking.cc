@@ -102,7 +102,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
     reader_.close();
     parallel_.reset();
     mode()->may_change = false;
-    online_build_.reset();
+    set_online_build(nullptr);
     mode()->lock = at::RowLock::kNone;
     if (newest_layout_) layout_ = std::move(newest_layout_);
     if (session_->open_tables > 0 && --session_->open_tables == 0 && session_->has_transaction() &&
@@ -115,7 +115,7 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
     if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
   }
   mode()->may_change = lock_type == F_WRLCK;
-  if (mode()->may_change) online_build_ = share_->online_build();
+  if (mode()->may_change) set_online_build(share_->online_build());
   session_->open_tables++;
   session_->enter_statement();
   choose_layout();
@@ -130,11 +130,17 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
     if (int error = check_writable()) return error;
     if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
     mode()->may_change = true;
-    online_build_ = share_->online_build();
+    set_online_build(share_->online_build());
   }
   session_->enter_statement();
   choose_layout();
   return 0;
+}
+
+// Every row that the statement writes is told to `build` (nullptr: there is none).
+void ha_atoll::set_online_build(std::shared_ptr<ah::OnlineBuild> build) {
+  online_build_ = std::move(build);
+  writer_.set_log(online_build_.get());
 }
 
 // Where the statement finds the table: a snapshot that is older than its move, where it was. What the

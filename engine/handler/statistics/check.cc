@@ -19,6 +19,7 @@
 #include "handler/ddl/table_name.h"
 #include "handler/server/error_map.h"
 #include "handler/write/virtual_columns.h"
+#include "table/write/large_rows.h"
 
 using atoll::Code;
 using atoll::Status;
@@ -167,7 +168,8 @@ class ha_atoll::Check {
   // Reads the row of key_ into the record. What its columns point to lives as long as `stored`.
   Status read_row(std::string_view stored) {
     if (codec::is_large_row(stored)) {
-      ATOLL_RETURN_IF_ERROR(h_.view_.join_row(key_, stored, h_.reader_.table().read_at(), &large_row_));
+      ATOLL_RETURN_IF_ERROR(atoll::table::join_row_at(layout_, h_.transaction(), h_.reader_.table().read_at(),
+                                                      key_, stored, &large_row_));
       stored = large_row_;
     }
     return layout_.row().unpack(stored, nullptr, record());

@@ -3,7 +3,7 @@
 
 #include "engine/running.h"
 #include "handler/server/error_map.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 
 using atoll::Code;
 using atoll::Status;
@@ -40,16 +40,17 @@ int ha_atoll::info(uint flag) {
     stats.records = static_cast<ha_rows>(std::max<int64_t>(share_->rows, 0));
     // Zero rows would be taken for a fact by the optimizer; the count is an estimate.
     if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
-    atoll::lsm::Database *database = atoll::engine::running()->database();
+    atoll::lsm::Figures *figures = atoll::engine::running()->database();
     if (!(flag & HA_STATUS_NO_LOCK) || stats.data_file_length == 0) {
       // Less than a block may be estimated as nothing.
-      stats.data_file_length =
-          std::max<ulonglong>(ah::stored_bytes_of_rows(*layout_), stats.records * kRowBytesMin);
+      stats.data_file_length = std::max<ulonglong>(
+          atoll::table::stored_bytes_of_rows(atoll::engine::running()->database(), *layout_),
+          stats.records * kRowBytesMin);
       stats.index_file_length = 0;
       for (size_t i = 0; i < layout_->index_count(); i++)
         if (!layout_->is_primary(i))
           stats.index_file_length +=
-              database->estimate(layout_->family(), layout_->index(i).start, layout_->index(i).end).bytes;
+              figures->estimate(layout_->family(), layout_->index(i).start, layout_->index(i).end).bytes;
     }
     stats.deleted = 0;
     stats.delete_length = 0;

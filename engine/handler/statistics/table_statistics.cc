@@ -90,10 +90,10 @@ Status sample_piece(const Layout &layout, std::string_view begin, std::string_vi
 
 Status sample_index(const Layout &layout, const IndexLayout &index, uint64_t entries_max,
                     const std::function<bool()> &is_cancelled, TableStatistics *out) {
-  lsm::Database *database = engine::running()->database();
+  lsm::Figures *figures = engine::running()->database();
   std::vector<std::string> starts{index.start};
-  if (database->estimate(layout.family(), index.start, index.end).entries > entries_max) {
-    for (std::string &cut : database->split(layout.family(), index.start, index.end, kPieces))
+  if (figures->estimate(layout.family(), index.start, index.end).entries > entries_max) {
+    for (std::string &cut : figures->split(layout.family(), index.start, index.end, kPieces))
       starts.push_back(std::move(cut));
   }
   ChangeCounter counter(index);

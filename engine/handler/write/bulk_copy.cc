@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "engine/running.h"
-#include "handler/write/large_rows.h"
+#include "table/write/large_rows.h"
 
 namespace atoll::handler {
 
@@ -23,8 +23,8 @@ bool BulkCopy::is_small() const {
 }
 
 Status BulkCopy::add(const uint8_t *record) {
-  ATOLL_RETURN_IF_ERROR(check_row_size(layout_->row(), record));
-  const bool in_pieces = CutRow::is_needed(layout_->row(), record);
+  ATOLL_RETURN_IF_ERROR(table::check_row_size(layout_->row(), record));
+  const bool in_pieces = table::CutRow::is_needed(layout_->row(), record);
   if (in_pieces && !load_) ATOLL_RETURN_IF_ERROR(start_ingestion());
   const Layout &layout = *layout_;
   layout.primary_key(record, layout.hidden_primary() ? next_hidden_id_++ : 0, &primary_key_);
@@ -49,7 +49,7 @@ Status BulkCopy::add_row(const uint8_t *record) {
 Status BulkCopy::add_pieces(const uint8_t *record) {
   if (!pieces_stream_)
     pieces_stream_ = load_->add_stream(layout_->hidden_primary(), nullptr, lsm::StreamKind::kKnown);
-  const CutRow row(layout_->row(), record);
+  const table::CutRow row(layout_->row(), record);
   ATOLL_RETURN_IF_ERROR(add_entry(0, primary_key_, codec::encode(row.reference())));
   return row.each_piece(primary_key_, [this](std::string_view key, std::string_view piece) {
     return load_->add(*pieces_stream_, key, piece);

@@ -35,22 +35,19 @@
 
 #include "handler/alter/key_sources.h"
 #include "handler/layout.h"
+#include "lsm/database.h"
+#include "table/write/row_writer.h"
 #include "txn/transaction.h"
 
 namespace atoll::handler {
 
-class OnlineBuild {
+class OnlineBuild : public table::ChangeLog {
  public:
-  virtual ~OnlineBuild();
+  ~OnlineBuild() override;
   OnlineBuild(const OnlineBuild &) = delete;
   OnlineBuild &operator=(const OnlineBuild &) = delete;
 
-  struct RowImage {
-    const uint8_t *record = nullptr;  // nullptr: there is no such row
-    const std::string *primary_key = nullptr;
-  };
-  // Notes a change of a row in the writer's transaction. Errors: those of Transaction::put.
-  Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after);
+  Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
 
   // Makes the ALTER fail: a transaction and its log records may not have ended in the same way (both
   // committed or both rolled back), so what is built would be wrong.
@@ -67,8 +64,7 @@ class OnlineBuild {
   // After kDuplicate: puts one of the two rows that clash into record[0] of the altered table, for the
   // message. If it cannot be read, some columns are missing. This object keeps the row's text.
   virtual void show_duplicate();
-  // Whether writers must not store rows in pieces meanwhile.
-  virtual bool needs_whole_rows() const { return false; }
+  bool needs_whole_rows() const override { return false; }
 
   // Nothing is logged from now on.
   void close() { closed_.store(true, std::memory_order_release); }

@@ -1,0 +1,27 @@
+// The crc32c (Castagnoli) of bytes that come in parts, by RocksDB, which uses the processor's instruction for
+// it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace rocksdb {
+class FileChecksumGenerator;
+}  // namespace rocksdb
+
+namespace atoll::lsm {
+
+class Crc32c {
+ public:
+  Crc32c();
+  ~Crc32c();
+  void add(std::string_view part);
+  // Of all parts. Call it once, last.
+  uint32_t finish();
+
+ private:
+  const std::unique_ptr<rocksdb::FileChecksumGenerator> generator_;
+};
+
+}  // namespace atoll::lsm
