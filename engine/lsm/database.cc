@@ -57,8 +57,17 @@ rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &dire
   return rocksdb::TransactionDB::WrapDB(database.release(), transaction_options(), compacting, *handles, out);
 }
 
-// Of the default family, which has markers of spilled transactions; never there.
+// No entry ever has this key. It is one of the default family, which has the markers of spilled transactions.
 constexpr std::string_view kReplayedKey = "replayed";
+
+// A family that is dropped meanwhile needs no flush.
+Status flush_unless_dropped(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, bool wait) {
+  rocksdb::FlushOptions options;
+  options.allow_write_stall = true;
+  options.wait = wait;
+  const rocksdb::Status status = db->Flush(options, handle);
+  return status.IsColumnFamilyDropped() ? Status::Ok() : from_rocksdb(status);
+}
 
 }  // namespace
 
@@ -90,10 +99,11 @@ Status DatabaseImpl::open() {
   return Status::Ok();
 }
 
-// RocksDB has flushed what it replayed. With allow_2pc it notes at a flush how old a WAL it needs, and not at
-// the end of a replay; and WALs of a former process it deletes only when it looks through the directory,
-// every six hours. Until then the replayed WALs would stay, and be uploaded again. So one entry is flushed,
-// and RocksDB made to look: it does when deletions are allowed again. Nothing is lost when that fails.
+// RocksDB has flushed what it replayed, and still keeps the replayed WALs, for two reasons. With allow_2pc it
+// notes how old a WAL it needs at each flush, but not at the end of a replay. And it deletes WALs of a former
+// process only when it looks through the directory, every six hours. Until then the store would upload these
+// WALs again. So this function flushes one entry, and makes RocksDB look: RocksDB does when deletions are
+// allowed again. Nothing is lost when that fails.
 void DatabaseImpl::release_replayed_wals() {
   rocksdb::VectorWalPtr wals;
   if (!base(Side::kMain)->GetSortedWalFiles(wals).ok()) return;
@@ -102,10 +112,9 @@ void DatabaseImpl::release_replayed_wals() {
   rocksdb::WriteBatch batch;
   (void)batch.Delete(marker_handle(), kReplayedKey);
   if (!write_unlocked(&batch, false).ok()) return;
-  rocksdb::FlushOptions options;
-  options.allow_write_stall = true;
-  if (!base(Side::kMain)->Flush(options, marker_handle()).ok()) return;
-  if (base(Side::kMain)->DisableFileDeletions().ok()) (void)base(Side::kMain)->EnableFileDeletions();
+  rocksdb::DB *const main = base(Side::kMain);
+  if (!flush_unless_dropped(main, marker_handle(), true).ok()) return;
+  if (main->DisableFileDeletions().ok()) (void)main->EnableFileDeletions();
 }
 
 // Bulk loads and temporary tables do not survive a restart.
@@ -314,29 +323,23 @@ Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
 // ---- maintenance ---------------------------------------------------------------------------------
 
 Status DatabaseImpl::flush(Family *family) {
+  if (family == nullptr) return flush_all();
   rocksdb::FlushOptions options;
   options.allow_write_stall = true;
-  if (family == nullptr) return flush_all(options);
   return from_rocksdb(Raw::of(family)->Flush(options, family->handle()));
 }
 
-// All but one are started before the first is waited for, so that their syncs overlap. The last one is alone:
-// with its flush RocksDB notes in the MANIFEST that no older WAL is needed. Two flushes that end together
-// each see the other's memtable; then the WALs stay until another flush, and are uploaded again after a
-// start.
-Status DatabaseImpl::flush_all(const rocksdb::FlushOptions &options) {
+// Starts all flushes but the last before it waits for the first, so that their syncs overlap. The last flush
+// runs alone: with it RocksDB notes in the MANIFEST that it needs no older WAL. Two flushes that end together
+// each see the other's memtable; then RocksDB keeps the WALs until another flush, and the next start uploads
+// them again.
+Status DatabaseImpl::flush_all() {
   rocksdb::DB *const main = base(Side::kMain);
-  rocksdb::FlushOptions start = options;
-  start.wait = false;
-  std::vector<rocksdb::ColumnFamilyHandle *> handles = families_with_memtables();
-  for (size_t i = 0; i + 1 < handles.size(); ++i) {
-    const rocksdb::Status status = main->Flush(start, handles[i]);
-    if (!status.ok() && !status.IsColumnFamilyDropped()) return from_rocksdb(status);
-  }
-  for (rocksdb::ColumnFamilyHandle *handle : handles) {
-    const rocksdb::Status status = main->Flush(options, handle);
-    if (!status.ok() && !status.IsColumnFamilyDropped()) return from_rocksdb(status);
-  }
+  const std::vector<rocksdb::ColumnFamilyHandle *> handles = families_with_memtables();
+  for (size_t i = 0; i + 1 < handles.size(); ++i)
+    ATOLL_RETURN_IF_ERROR(flush_unless_dropped(main, handles[i], false));
+  for (rocksdb::ColumnFamilyHandle *handle : handles)
+    ATOLL_RETURN_IF_ERROR(flush_unless_dropped(main, handle, true));
   return Status::Ok();
 }
 

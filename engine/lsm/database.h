@@ -34,7 +34,7 @@ struct DatabaseOptions {
 
 class PastDatabase;
 
-// All roles of the two databases. Whoever needs one of them takes that one.
+// The two databases in all their roles. A class that uses some of the roles takes only those.
 class Database : public Rows, public Families, public Loads, public RunFiles, public Figures, public Upkeep {
  public:
   // Opens or creates. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.

@@ -84,7 +84,7 @@ class DatabaseImpl final : public Database {
   Status open_temp();
   Status prepare_directories();
   Status open_fixed_families();
-  Status flush_all(const rocksdb::FlushOptions &options);
+  Status flush_all();
   std::vector<rocksdb::ColumnFamilyHandle *> families_with_memtables();
   Status list_families(const rocksdb::DBOptions &options, std::vector<std::string> *names);
   void raise_open_files_limit();

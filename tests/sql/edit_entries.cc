@@ -53,8 +53,9 @@ Status edit(Database *database, int count, char **words) {
   if (family == nullptr) return Status(atoll::Code::kInvalid, "no such family");
   const std::string key = from_hex(words[2]);
   rocksdb::WriteBatch batch;
-  ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(
-      verb == "put" && count == 4 ? batch.Put(family->handle(), key, from_hex(words[3])) : batch.Delete(family->handle(), key)));
+  const bool puts = verb == "put" && count == 4;
+  ATOLL_RETURN_IF_ERROR(atoll::lsm::from_rocksdb(puts ? batch.Put(family->handle(), key, from_hex(words[3]))
+                                                      : batch.Delete(family->handle(), key)));
   return database->write_unlocked(&batch, false);
 }
 

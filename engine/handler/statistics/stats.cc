@@ -43,9 +43,8 @@ int ha_atoll::info(uint flag) {
     atoll::lsm::Figures *figures = atoll::engine::running()->database();
     if (!(flag & HA_STATUS_NO_LOCK) || stats.data_file_length == 0) {
       // Less than a block may be estimated as nothing.
-      stats.data_file_length = std::max<ulonglong>(
-          atoll::table::stored_bytes_of_rows(atoll::engine::running()->database(), *layout_),
-          stats.records * kRowBytesMin);
+      stats.data_file_length = std::max<ulonglong>(atoll::table::stored_bytes_of_rows(figures, *layout_),
+                                                   stats.records * kRowBytesMin);
       stats.index_file_length = 0;
       for (size_t i = 0; i < layout_->index_count(); i++)
         if (!layout_->is_primary(i))

@@ -135,8 +135,9 @@ Status RowWriter::find_unique_entry(const std::string &start, std::string *entry
   return lsm::from_rocksdb(it->status());
 }
 
-// Waits until nobody else has locked a range with the new key in it. Done before the key is locked: who
-// looked for it, found none and so holds the range must be able to insert it.
+// Waits until no other transaction has locked a range that contains the new key. The writer waits before it
+// locks the key: a transaction that searched for the key, did not find it and has therefore locked the range
+// must be able to insert it.
 Status RowWriter::wait_for_ranges(const std::string &key) {
   const txn::LockKey entry{family()->id(), key};
   if (!table_.locks()->has_ranges(entry)) return Status::Ok();

@@ -48,17 +48,18 @@ class ChangeLog {
 // of a table without a primary key.
 class RowWriter {
  public:
-  // All live longer.
+  // The table, the locks and the view outlive the writer.
   RowWriter(const OpenTable &table, RowLocks *locks, WriteView *view)
       : table_(table), locks_(*locks), view_(*view) {}
 
-  // Of the statements from now on; nullptr: none. It lives until it is taken back.
+  // The writer tells `log` each change from now on; nullptr: nobody. `log` lives until another one is set.
   void set_log(ChangeLog *log) { log_ = log; }
-  // What may be forgotten when the table is used no more for now.
+  // The handler calls this after each statement. The writer forgets which keys were absent, and gives the
+  // memory of large rows back.
   void end_statement();
 
-  // Errors: kDuplicate: duplicate_index() has such a row, and nothing was written; kInvalid: the row is too
-  // large; those of the locks and of Transaction::put().
+  // Errors: kDuplicate: another row has the same values in the unique index duplicate_index(), and nothing
+  // was written; kInvalid: the row is too large; those of the locks and of Transaction::put().
   Status insert(const uint8_t *record, uint64_t hidden_id);
   // Errors: as insert(); kNotFound: the rows are the same, and nothing was written.
   Status update(const uint8_t *old_record, const uint8_t *new_record, uint64_t hidden_id);
