@@ -13,16 +13,16 @@
 
 #include "handler/layout.h"
 #include "handler/read/multi_range.h"
-#include "handler/read/parallel_scan.h"
+#include "handler/read/search_keys.h"
 #include "handler/read/server_view.h"
 #include "handler/session/session.h"
 #include "handler/share.h"
 #include "table/row_cursor.h"
+#include "table/scan/parallel_scan.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 class BulkCopy;
-class InplaceAlter;
-}  // namespace atoll::handler
+}
 
 class ha_atoll : public handler {
  public:
@@ -99,7 +99,7 @@ class ha_atoll : public handler {
   Item *idx_cond_push(uint index, Item *condition) noexcept override;
   bool rowid_filter_push(Rowid_filter *filter) noexcept override;
 
-  // ---- writing (write.cc, auto_increment.cc, bulk_copy.cc) ----
+  // ---- writing (write.cc, auto_increment.cc) ----
   int write_row(const uchar *record) override;
   int update_row(const uchar *old_record, const uchar *new_record) override;
   int delete_row(const uchar *record) override;
@@ -150,8 +150,6 @@ class ha_atoll : public handler {
   using Layout = atoll::handler::Layout;
   using Status = atoll::Status;
 
-  class Check;  // check.cc
-
   int show_read_error(int error);
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }
@@ -166,21 +164,12 @@ class ha_atoll : public handler {
   int search(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find);
   int read_from(atoll::table::Seek *seek, uchar *record);
   int read_by_primary_key(uchar *record, const std::string &key, bool is_chosen);
-  void search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used);
-  size_t primary_parts_given(const KEY &key, size_t count) const;
-  void range_end(const key_range &last, std::string *out);
-  void range_bounds(uint index, const key_range *min_key, const key_range *max_key,
-                    atoll::table::Bounds *bounds, size_t *begin_parts);
   void give_bounds(const key_range *start, const key_range *end);
   bool pays_parallel_scan(size_t threads);
   void start_parallel_scan(size_t threads);
   int rnd_next_parallel(uchar *record);
   uint own_mode(uint wanted, uint mode) const;
   int next_row_of_ranges(range_id_t *range);
-  void note_row_of_range(const atoll::handler::MultiRange::Origin &origin, range_id_t *range);
-  int gather_ranges();
-  int begin_ranges();
-  bool start_next_range();
   int read_current_range(range_id_t *range);
 
   // writing
@@ -190,9 +179,6 @@ class ha_atoll : public handler {
   Status remove_row(const uchar *record);
   Status note_written(const Status &status);
   void set_online_build(std::shared_ptr<atoll::handler::OnlineBuild> build);
-  uint64_t read_hidden_id() const;
-  Status outermost_taken_key(const atoll::handler::IndexLayout &index, bool last, std::string *key) const;
-  Status next_hidden_id(uint64_t *id);
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);
   int check_past(THD *thd);
@@ -200,23 +186,14 @@ class ha_atoll : public handler {
   bool needs_row_logging(THD *thd);
   void begin_copy(bool ignore_duplicates);
   int end_copy();
-  void show_copy_duplicate(atoll::handler::BulkCopy *bulk);
+  void show_copy_duplicate(atoll::table::BulkCopy *bulk);
 
   // definitions
-  Status note_new_indexes(inplace_alter_handler_ctx *alter);
-  Status begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered);
-  bool end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered, bool ignore);
   Status load_layout(const char *name);
   void find_share();
   void load_statistics();
-  size_t sampled_part(uint index, uint part) const;
   void set_records_per_key();
   uint32_t statistics_version_ = 0;  // of the share's, as told to the optimizer
-  void open_cursor_for_estimates(const atoll::table::Bounds &bounds);
-  double rows_by_size(uint index, const atoll::table::Bounds &bounds) const;
-  bool is_one_row_known() const;
-  ha_rows rows_by_statistics(uint index, const atoll::table::Bounds &bounds, size_t parts) const;
-  double stats_rows() const { return static_cast<double>(std::max<int64_t>(share_->rows, 1)); }
 
   atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
   std::shared_ptr<const Layout> layout_;
@@ -226,16 +203,16 @@ class ha_atoll : public handler {
   // reading
   atoll::handler::ServerView view_{this};
   atoll::table::RowCursor reader_{layout_, &view_, &view_};
-  atoll::handler::MultiRange multi_range_;
-  std::unique_ptr<atoll::handler::ParallelScan> parallel_;
-  std::vector<uchar> search_record_;
+  atoll::handler::SearchKeys keys_{this, layout_};
+  atoll::handler::MultiRange multi_range_{this, layout_, &reader_, &keys_};
+  std::unique_ptr<atoll::table::ParallelScan> parallel_;
   bool indexes_virtual_text_ = false;  // is a virtual TEXT or BLOB column part of an index?
 
   // writing
   atoll::table::RowWriter writer_{reader_.table(), &reader_.locks(), &view_};
   std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
   std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
-  std::unique_ptr<atoll::handler::BulkCopy> bulk_;
+  std::unique_ptr<atoll::table::BulkCopy> bulk_;
   std::string duplicate_row_;  // what record[0] points to after a duplicate of bulk_
 
   Status last_error_;    // for get_error_message

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/running.h"
 #include "handler/server/field_map.h"
 
 namespace atoll::handler {
@@ -80,6 +81,18 @@ Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, 
   key->clear();
   if (it->Valid()) key->assign(it->key().data(), it->key().size());
   return lsm::from_rocksdb(it->status());
+}
+
+Status outermost_taken_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key) {
+  lsm::Family *family = layout.family();
+  std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
+  if (family->side() == lsm::Side::kMain)
+    uncommitted =
+        engine::running()->transactions()->outermost_uncommitted(family, index.start, index.end, last);
+  ATOLL_RETURN_IF_ERROR(outermost_key(layout, index, last, key));
+  if (key->empty() || (!uncommitted.empty() && (last ? *key < uncommitted : uncommitted < *key)))
+    *key = std::move(uncommitted);
+  return Status::Ok();
 }
 
 Status last_hidden_id(const Layout &layout, uint64_t *id) {

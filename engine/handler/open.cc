@@ -2,7 +2,7 @@
 #include "handler/ha_atoll.h"
 
 #include "engine/running.h"
-#include "handler/write/bulk_copy.h"
+#include "table/copy/bulk_copy.h"
 #include "handler/server/error_map.h"
 #include "handler/ddl/definition.h"
 #include "handler/ddl/table_name.h"
@@ -159,7 +159,7 @@ int ha_atoll::open(const char *name, int, uint) {
   ref_length =
       layout_->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
   stats.block_size = 16384;
-  search_record_.resize(table_share->reclength);
+  keys_.open();
   indexes_virtual_text_ = ah::indexes_virtual_text(table);
   load_statistics();
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
@@ -178,7 +178,7 @@ int ha_atoll::close() {
 int ha_atoll::reset() {
   reader_.end_statement();
   parallel_.reset();
-  multi_range_ = {};
+  multi_range_.begin(0);
   view_.set_condition(nullptr);
   view_.set_keyread(false);
   reader_.wanted().entries_suffice = false;

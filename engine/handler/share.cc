@@ -19,18 +19,18 @@ Share::~Share() {
   guarded_or_nothing([&] { keep_rows(*layout, rows); });  // an estimate
 }
 
-uint64_t Share::index_entries(size_t index, const std::function<uint64_t()> &count) {
-  constexpr auto kMaxAge = std::chrono::seconds(1);
-  const auto now = std::chrono::steady_clock::now();
-  {
-    MutexLock guard(mutex_);
-    const IndexEntries &known = index_entries_[index];
-    if (known.entries != 0 && now - known.counted_at < kMaxAge) return known.entries;
+Status Share::take_hidden_id(const Layout &layout, uint64_t *id) {
+  if (next_hidden_id_ == 0) {
+    const MutexLock guard(hidden_id_mutex_);
+    if (next_hidden_id_ == 0) {
+      std::string last;
+      ATOLL_RETURN_IF_ERROR(outermost_taken_key(layout, layout.primary_index(), true, &last));
+      next_hidden_id_ =
+          last.empty() ? 1 : hidden_id_of(std::string_view(last).substr(codec::kKeyStartLength)) + 1;
+    }
   }
-  const uint64_t entries = count();
-  MutexLock guard(mutex_);
-  index_entries_[index] = {entries, now};
-  return entries;
+  *id = next_hidden_id_++;
+  return Status::Ok();
 }
 
 }  // namespace atoll::handler

@@ -3,15 +3,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
 
 #include "base/mutex.h"
 #include "handler/layout.h"
 #include "handler/alter/online/online_build.h"
-#include "handler/statistics/table_statistics.h"
+#include "handler/statistics/open_shares.h"
+#include "table/statistics/range_estimate.h"
 
 namespace atoll::handler {
 
@@ -44,20 +42,16 @@ class Share final : public Handler_share {
   std::atomic<uint64_t> next_auto_increment{0};  // 0: not loaded
   Mutex auto_increment_mutex;
 
-  // Hidden primary key: the next id.
-  std::atomic<uint64_t> next_hidden_id{0};  // 0: not loaded
-  Mutex hidden_id_mutex;
+  // The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
+  // Errors: of reading the highest id, once.
+  Status take_hidden_id(const Layout &layout, uint64_t *id);
+  // The table is empty.
+  void restart_hidden_ids() { next_hidden_id_ = 1; }
 
   // Rows, for the optimizer. Approximate: rolled-back changes are not taken back.
   std::atomic<int64_t> rows{-1};  // -1: unknown
 
-  // Entries of an index by the sizes of files: `count`'s answer, kept for a second.
-  uint64_t index_entries(size_t index, const std::function<uint64_t()> &count);
-
-  // Rows for each step of the primary keys' scale, as the last estimate found it at two places
-  // (range_estimate.cc).
-  std::atomic<double> key_density{0};  // 0: unknown
-  std::atomic<uint32_t> trusted_densities{0};
+  table::EstimateCache estimates;
 
   // How many there were when records_per_key was sampled.
   std::atomic<int64_t> sampled_rows{-1};  // -1: never
@@ -80,15 +74,12 @@ class Share final : public Handler_share {
   }
 
  private:
+  std::atomic<uint64_t> next_hidden_id_{0};  // 0: not loaded
+  Mutex hidden_id_mutex_;
   mutable Mutex mutex_;
   std::shared_ptr<const Layout> layout_ ATOLL_GUARDED_BY(mutex_);
   std::shared_ptr<OnlineBuild> online_build_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::vector<uint64_t>> records_per_key_ ATOLL_GUARDED_BY(mutex_);
-  struct IndexEntries {
-    uint64_t entries = 0;
-    std::chrono::steady_clock::time_point counted_at{};
-  };
-  std::map<size_t, IndexEntries> index_entries_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atoll::handler

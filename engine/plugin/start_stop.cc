@@ -28,7 +28,7 @@
 #include "engine/running.h"
 #include "handler/session/coordinator_log.h"
 #include "handler/handlerton.h"
-#include "handler/statistics/table_statistics.h"
+#include "handler/statistics/open_shares.h"
 #include "plugin/host/background.h"
 #include "plugin/show/connections.h"
 #include "plugin/recovery/ddl_recovery.h"

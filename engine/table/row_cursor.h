@@ -93,6 +93,11 @@ class RowCursor {
   // The primary key of the row that was read last, or written.
   const std::string &primary_key() const { return primary_key_; }
   void set_primary_key(std::string_view key) { primary_key_.assign(key); }
+  // The hidden id in it; 0: the table has a primary key.
+  uint64_t hidden_id() const {
+    if (!layout().hidden_primary()) return 0;
+    return hidden_id_of(std::string_view(primary_key_).substr(codec::kKeyStartLength));
+  }
 
   // ---- begin and end ----
   void begin_index(size_t number);

@@ -23,7 +23,7 @@ namespace atoll::table {
 
 struct Row {
   uint32_t id = 0;
-  std::optional<uint32_t> a, u;
+  std::optional<uint32_t> a = {}, u = {};
   bool operator==(const Row &) const = default;
 };
 

@@ -18,7 +18,7 @@
 #include "handler/alter/alter_definition.h"
 #include "handler/server/error_map.h"
 #include "handler/handlerton.h"
-#include "handler/alter/index_build.h"
+#include "handler/alter/build_view.h"
 #include "table/write/large_rows.h"
 #include "handler/alter/online/online_claims.h"
 #include "handler/alter/online/online_index_build.h"
@@ -30,6 +30,7 @@
 using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
+namespace at = atoll::table;
 namespace catalog = atoll::catalog;
 
 namespace {
@@ -52,6 +53,9 @@ class AlterContext final : public inplace_alter_handler_ctx {
     online.reset();
   }
   bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
+  // Nobody writes now: from here on the build is told of what others write. `former`: the table as it is, its
+  // records of `record_bytes`.
+  Status begin_build(const ah::Layout &former, size_t record_bytes, TABLE *table);
   static atoll::lsm::Database *database() { return atoll::engine::running()->database(); }
 
   ah::Share *share;
@@ -59,7 +63,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
   ah::AlteredDefinition altered;             // what it will hold after commit
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
   std::vector<size_t> new_indexes;           // numbers in the layout, where hidden ids have none
-  std::optional<ah::RekeySource> rekey;      // the primary key changes
+  std::optional<at::RekeySource> rekey;      // the primary key changes
   atoll::lsm::Family *family = nullptr;  // that the table moves to, as long as the catalog does not know it
   const rocksdb::Snapshot *snapshot = nullptr;
   std::shared_ptr<ah::OnlineBuild> online;
@@ -90,8 +94,8 @@ bool fail_alter(const TABLE *table, const Status &status, const char *what) {
 }
 
 // Where the rows of a table whose primary key changes are, and where their claims go.
-ah::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) {
-  ah::RekeySource source{before.primary_index().start, before.primary_index().end, {}};
+at::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) {
+  at::RekeySource source{before.primary_index().start, before.primary_index().end, {}};
   const atoll::codec::KeyCodec claims(claims_ordinal, {}, 0);
   claims.append_start(before.def().prefix, &source.claims_start);
   return source;
@@ -109,6 +113,38 @@ std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, const
   if (layout->hidden_primary())
     return std::make_shared<ah::OnlineNumbers>(layout, *context.rekey, indexes, altered);
   return std::make_shared<ah::OnlineClaims>(layout, *context.rekey, indexes, altered);
+}
+
+// Notes the new indexes in the catalog.
+Status note_new_indexes(AlterContext *context, const ah::Layout &former) {
+  const catalog::TableDef &def = context->altered.def;
+  catalog::TableDef building = *context->before;
+  building.next_ordinal = def.next_ordinal;
+  for (const catalog::IndexDef &index : def.indexes) {
+    if (index.ordinal < context->before->next_ordinal) continue;
+    building.indexes.push_back(index);
+    building.indexes.back().building = true;
+  }
+  if (context->altered.rekeyed) {
+    uint64_t pieces = 0;
+    ATOLL_RETURN_IF_ERROR(atoll::table::count_row_pieces(former, 1, &pieces));
+    if (pieces != 0) return Status(Code::kInvalid, atoll::table::kPiecesHinderRekey);
+    context->rekey = rekey_source(former, context->altered.claims_ordinal);
+    building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
+  }
+  return atoll::engine::running()->catalog()->update(building);
+}
+
+Status AlterContext::begin_build(const ah::Layout &former, size_t record_bytes, TABLE *table) {
+  const std::vector<std::string> &names = altered.added_indexes;
+  for (size_t i = 0; i < layout->index_count(); i++)
+    if (altered.moves || std::find(names.begin(), names.end(), layout->index(i).name) != names.end())
+      new_indexes.push_back(i);
+  if (!altered.moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(this, former));
+  snapshot = database()->take_snapshot(atoll::lsm::Side::kMain);
+  online = online_build(*this, former, record_bytes, table);
+  share->set_online_build(online);
+  return Status::Ok();
 }
 
 // Adds the definition that names the new .frm: the table's, or that of the partitioned table.
@@ -136,42 +172,6 @@ void announce_definition(const std::string &database, const std::string &table, 
 }
 
 }  // namespace atoll::handler
-
-// Notes the new indexes in the catalog.
-Status ha_atoll::note_new_indexes(inplace_alter_handler_ctx *alter) {
-  auto *context = static_cast<AlterContext *>(alter);
-  const catalog::TableDef &def = context->altered.def;
-  catalog::TableDef building = *context->before;
-  building.next_ordinal = def.next_ordinal;
-  for (const catalog::IndexDef &index : def.indexes) {
-    if (index.ordinal < context->before->next_ordinal) continue;
-    building.indexes.push_back(index);
-    building.indexes.back().building = true;
-  }
-  if (context->altered.rekeyed) {
-    uint64_t pieces = 0;
-    ATOLL_RETURN_IF_ERROR(atoll::table::count_row_pieces(*layout_, 1, &pieces));
-    if (pieces != 0) return Status(Code::kInvalid, atoll::table::kPiecesHinderRekey);
-    context->rekey = rekey_source(*layout_, context->altered.claims_ordinal);
-    building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
-  }
-  return atoll::engine::running()->catalog()->update(building);
-}
-
-// Begins to log what others write while indexes or the table are built: nobody writes now.
-Status ha_atoll::begin_index_build(inplace_alter_handler_ctx *alter, TABLE *altered) {
-  auto *context = static_cast<AlterContext *>(alter);
-  const bool moves = context->altered.moves;
-  const std::vector<std::string> &names = context->altered.added_indexes;
-  for (size_t i = 0; i < context->layout->index_count(); i++)
-    if (moves || std::find(names.begin(), names.end(), context->layout->index(i).name) != names.end())
-      context->new_indexes.push_back(i);
-  if (!moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(context));
-  context->snapshot = AlterContext::database()->take_snapshot(atoll::lsm::Side::kMain);
-  context->online = online_build(*context, *layout_, table_share->reclength, altered);
-  share_->set_online_build(context->online);
-  return Status::Ok();
-}
 
 namespace {
 
@@ -201,7 +201,8 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     status =
         ah::build_layout(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
                          context->family != nullptr ? context->family : layout_->family(), &context->layout);
-  if (status.ok() && context->builds()) status = begin_index_build(context, altered);
+  if (status.ok() && context->builds())
+    status = context->begin_build(*layout_, table_share->reclength, altered);
   return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
 }
 
@@ -235,8 +236,13 @@ bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) 
 bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (!context->builds()) return false;
-  ah::IndexBuild build(ha_thd(), layout_, context->layout, context->new_indexes, altered, context->snapshot,
-                       context->rekey ? &*context->rekey : nullptr);
+  atoll::engine::Engine *running = atoll::engine::running();
+  ah::ServerBuildView view(*context->layout, altered, context->new_indexes);
+  at::IndexBuild build({layout_, context->layout, context->new_indexes, context->snapshot,
+                        context->rekey ? &*context->rekey : nullptr},
+                       {running->database(), running->database(), running->settings().sort_memory_bytes(),
+                        running->statement_settings(ha_thd()).scan_threads},
+                       &view);
   Status status = build.run();
   THD *thd = ha_thd();
   if (status.ok()) status = catch_up(context->online.get(), [thd] { return !ah::is_build_unwanted(thd); });
@@ -269,14 +275,11 @@ Status wait_for_bucket_after_ddl() {
   return Status::Ok();
 }
 
-}  // namespace
-
 // Nobody writes the table any more: the last changes go into the new indexes. Older snapshots lack entries of
 // rows that were there then.
-bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered, bool ignore) {
-  auto *context = static_cast<AlterContext *>(alter);
+bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
   if (!context->builds()) return false;
-  THD *thd = ha_thd();
+  THD *thd = altered->in_use;
   // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
   const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
   const Status status = context->online->finish([thd] { return !ah::is_build_unwanted(thd); });
@@ -291,6 +294,8 @@ bool ha_atoll::end_index_build(inplace_alter_handler_ctx *alter, TABLE *altered,
     forget_former_rows(&context->altered.def, readable_from);
   return false;
 }
+
+}  // namespace
 
 // Called once for all partitions to commit, and once for each to roll back.
 bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
@@ -314,7 +319,7 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   }
   std::vector<catalog::TableDef> defs;
   for (AlterContext *one : contexts) {
-    if (end_index_build(one, altered, info->ignore)) return true;
+    if (finish_build(one, altered, info->ignore)) return true;
     defs.push_back(one->altered.def);
   }
   add_frm(std::move(frm), &defs);

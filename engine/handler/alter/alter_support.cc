@@ -2,7 +2,7 @@
 //   instant   the catalog alone changes; rows that are there are read by the layout they were written with
 //   in place  indexes are built from the rows, or all of the table: under another primary key, under none, or
 //             under the same one in another column family. Others may write meanwhile (online_build.h)
-//   copy      the server makes a new table and fills it (bulk_copy.h)
+//   copy      the server makes a new table and fills it (table/copy/bulk_copy.h)
 #include "handler/ha_atoll.h"
 
 #include <algorithm>

@@ -4,10 +4,12 @@
 #include "engine/running.h"
 #include "handler/ddl/definition.h"
 #include "handler/server/error_map.h"
+#include "table/statistics/sampling.h"
 
 using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
+namespace at = atoll::table;
 
 namespace {
 
@@ -16,9 +18,10 @@ constexpr uint64_t kAnalyzedEntries = 200000;  // per index; about 0.1 s of read
 }  // namespace
 
 int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
-  ah::TableStatistics statistics;
-  const Status status = ah::sample(
-      *layout_, kAnalyzedEntries, [thd] { return atoll::is_statement_killed(thd); }, &statistics);
+  at::TableStatistics statistics;
+  const Status status = at::sample(
+      *layout_, atoll::engine::running()->database(), kAnalyzedEntries,
+      [thd] { return atoll::is_statement_killed(thd); }, &statistics);
   if (!status.ok()) {
     if (status.code() != Code::kInterrupted) fail(status);
     return HA_ADMIN_FAILED;
@@ -30,7 +33,7 @@ int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
   share_->set_records_per_key(statistics.records_per_key);
   share_->sampled_rows = statistics.rows;
   if (!is_temporary() && !reader_.table().is_past())
-    atoll::engine::running()->catalog()->set_statistics(layout_->def().id, ah::encode(statistics));
+    atoll::engine::running()->catalog()->set_statistics(layout_->def().id, at::encode(statistics));
   info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
   return HA_ADMIN_OK;
 }

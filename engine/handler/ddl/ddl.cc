@@ -254,7 +254,7 @@ int ha_atoll::truncate() {
   layout_ = layout_->moved(def, running->database()->find_family(def->family_id));
   share_->set_layout(layout_);
   share_->next_auto_increment = 1;
-  share_->next_hidden_id = 1;
+  share_->restart_hidden_ids();
   share_->rows = 0;
   status = atoll::engine::running()->gate().after_ddl();
   return status.ok() ? 0 : fail(status);

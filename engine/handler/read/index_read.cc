@@ -76,44 +76,6 @@ size_t ha_atoll::rows_wanted(bool is_exact) const {
   return std::clamp<ha_rows>(select->master_unit()->lim.get_select_limit(), 1, at::RowBatch::kRowsMax);
 }
 
-// The first parts of an index key, from the server's search key.
-void ha_atoll::search_key(const uchar *key, key_part_map parts, std::string *out, size_t *parts_used) {
-  KEY *key_info = &table->key_info[active_index];
-  const ah::IndexLayout &index = layout_->index(active_index);
-  if (parts == HA_WHOLE_KEY) parts = make_prev_keypart_map(key_info->user_defined_key_parts);
-  const uint length = calculate_key_len(table, active_index, key, parts);
-  // The bounds of a LIKE range may have more characters than the column: they are cut without a word.
-  const Check_level_instant_set quietly(ha_thd(), CHECK_FIELD_IGNORE);
-  key_restore(search_record_.data(), key, key_info, length);
-  size_t count = 0;
-  for (key_part_map map = parts; map & 1; map >>= 1) count++;
-  *parts_used = count <= index.user_parts ? count : index.user_parts + primary_parts_given(*key_info, count);
-  out->assign(index.start);
-  index.codec->append_parts(search_record_.data(), *parts_used, out, nullptr);
-}
-
-// The first key behind a range of the active index that ends at `last`.
-void ha_atoll::range_end(const key_range &last, std::string *out) {
-  size_t parts = 0;
-  search_key(last.key, last.keypart_map, out, &parts);
-  if (last.flag != HA_READ_BEFORE_KEY) *out = atoll::codec::key_after_prefix(*out);
-}
-
-// Extended keys: the server appends the primary key's columns that the index lacks, we append all of them.
-// Counts the leading primary key columns among the first `count` columns of a search key.
-size_t ha_atoll::primary_parts_given(const KEY &key, size_t count) const {
-  if (layout_->hidden_primary()) return 0;
-  const KEY &primary = table->key_info[table_share->primary_key];
-  size_t given = 0;
-  for (; given < primary.user_defined_key_parts; given++) {
-    bool found = false;
-    for (size_t i = 0; i < count && !found; i++)
-      found = key.key_part[i].fieldnr == primary.key_part[given].fieldnr;
-    if (!found) break;
-  }
-  return given;
-}
-
 int ha_atoll::index_read_map(uchar *record, const uchar *key, key_part_map parts, ha_rkey_function find) {
   return show_read_error(search(record, key, parts, find));
 }
@@ -122,7 +84,7 @@ int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rke
   const ah::CountedPages pages(handler_stats);
   at::Seek seek;
   size_t parts_used = 0;
-  search_key(key, parts, &seek.key, &parts_used);
+  keys_.start(active_index, key, parts, &seek.key, &parts_used);
   switch (find) {
     case HA_READ_KEY_EXACT:
       if (layout_->is_primary(active_index) && parts_used == layout_->index(active_index).user_parts &&
@@ -231,9 +193,7 @@ int ha_atoll::index_next_same(uchar *record, const uchar *key, uint length) {
 // The bounds of the next search, whatever it searches for.
 void ha_atoll::give_bounds(const key_range *start, const key_range *end) {
   size_t parts = 0;
-  at::Bounds bounds;
-  range_bounds(active_index, start, end, &bounds, &parts);
-  reader_.bounds().give(std::move(bounds));
+  reader_.bounds().give(keys_.bounds(active_index, start, end, &parts));
 }
 
 // The server tells both ends of a range here and in prepare_range_scan(). The cursor does not leave them:
@@ -258,21 +218,4 @@ int ha_atoll::read_range_next() {
 int ha_atoll::prepare_range_scan(const key_range *start, const key_range *end) {
   give_bounds(start, end);
   return 0;
-}
-
-// The keys of a range of `index`. A missing end is that of the index. *begin_parts: how many parts of the key
-// the range gives at its start.
-void ha_atoll::range_bounds(uint index, const key_range *min_key, const key_range *max_key,
-                            at::Bounds *bounds, size_t *begin_parts) {
-  bounds->lower = layout_->index(index).start;
-  bounds->upper = layout_->index(index).end;
-  *begin_parts = 0;
-  const uint saved = active_index;
-  active_index = index;
-  if (min_key != nullptr) {
-    search_key(min_key->key, min_key->keypart_map, &bounds->lower, begin_parts);
-    if (min_key->flag == HA_READ_AFTER_KEY) bounds->lower = atoll::codec::key_after_prefix(bounds->lower);
-  }
-  if (max_key != nullptr) range_end(*max_key, &bounds->upper);
-  active_index = saved;
 }

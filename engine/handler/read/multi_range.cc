@@ -1,9 +1,4 @@
-// ha_atoll: many ranges of one index, as of IN lists and of joins that gather keys (batched key access).
-//
-// A plain read goes through the ranges before it returns rows, and looks up the rows of many of them in one
-// MultiGet: with a bucket behind, that is many requests in flight instead of one for each range. The rows
-// come in the order of the ranges. Reads of one range, with locks, or of entries alone go the server's
-// way, range by range.
+// ha_atoll: many ranges of one index. See multi_range.h.
 #include "handler/ha_atoll.h"
 
 #include <sql_select.h>
@@ -11,18 +6,86 @@
 #include "handler/read/counted_pages.h"
 #include "base/mutant.h"
 
+using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 namespace at = atoll::table;
 using Found = at::RowCursor::Found;
-using Way = ah::MultiRange::Way;
 
-namespace {
+namespace atoll::handler {
 
-// nullptr: the range is open there.
-const key_range *given(const key_range &end) { return end.keypart_map ? &end : nullptr; }
+void MultiRange::begin(uint range_count) {
+  way_ = range_count == 1 ? Way::kOneByOne : Way::kUndecided;
+  has_ended_ = false;
+  has_unread_ = false;
+  reader_.restart_batch();
+}
 
-}  // namespace
+Status MultiRange::decide(size_t rows_wanted, Found *found) {
+  *found = Found::kNone;
+  if (reader_.table().locking() || (!reads_rows() && !reader_.is_batching())) {
+    way_ = Way::kOneByOne;
+    return Status::Ok();
+  }
+  way_ = Way::kAhead;
+  file_.set_end_range(nullptr);
+  return reader_.begin_ranges(rows_wanted, found);
+}
+
+Status MultiRange::next(uint8_t *record, Found *found) {
+  for (;;) {
+    ATOLL_RETURN_IF_ERROR(reader_.next_of_batch(record, found));
+    if (*found == Found::kRow || has_ended_) return Status::Ok();
+    ATOLL_RETURN_IF_ERROR(gather(found));
+    if (!has_unread_ || !reader_.batch().empty()) continue;
+    way_ = Way::kOneByOne;
+    *found = Found::kNone;
+    return Status::Ok();
+  }
+}
+
+// Fills the batch from the range under the cursor and those behind it, and looks up its rows.
+Status MultiRange::gather(Found *found) {
+  if (reader_.table().statement().is_killed()) return Status(Code::kInterrupted, "");
+  reader_.begin_batch();
+  origins_.clear();
+  const at::RowBatch &batch = reader_.batch();
+  while (batch.entry_keys.size() < batch.want) {
+    if (batch.ended && !start_next_range()) break;
+    ATOLL_RETURN_IF_ERROR(reader_.gather());
+    const bool is_one_row = reads_rows() || (file_.mrr_cur_range.range_flag & UNIQUE_RANGE);
+    origins_.resize(batch.entry_keys.size(), {file_.mrr_cur_range.ptr, is_one_row});
+  }
+  return reader_.look_up(found);
+}
+
+// Takes the next range: the key of a row goes into the batch, for a range of entries the cursor goes to its
+// start. False when there is none, or it must be read in the server's way.
+bool MultiRange::start_next_range() {
+  if (has_unread_) return false;
+  KEY_MULTI_RANGE &range = file_.mrr_cur_range;
+  if (file_.mrr_funcs.next(file_.mrr_iter, &range)) {
+    has_ended_ = true;
+    return false;
+  }
+  size_t parts = 0;
+  at::Bounds bounds = keys_.bounds(file_.active_index, given(range.start_key), given(range.end_key), &parts);
+  if (!reads_rows()) {
+    ranges_begun_++;
+    if (is_mutant(Mutant::many_ranges)) bounds.upper = layout_->index(file_.active_index).end;
+    reader_.begin_range(bounds);
+    return true;
+  }
+  if (!(range.range_flag & EQ_RANGE) || parts != layout_->primary_index().user_parts) {
+    has_unread_ = true;
+    return false;
+  }
+  ranges_begun_++;
+  reader_.add_row(std::move(bounds.lower));
+  return true;
+}
+
+}  // namespace atoll::handler
 
 // Joins gather keys only for engines that have a way of their own, and users who allow it (optimizer_switch).
 uint ha_atoll::own_mode(uint wanted, uint mode) const {
@@ -59,9 +122,7 @@ int ha_atoll::multi_range_read_explain_info(uint mode, char *text, size_t text_b
 
 int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count, uint mode,
                                     HANDLER_BUFFER *buffer) {
-  multi_range_ = {};
-  if (range_count == 1) multi_range_.way = Way::kOneByOne;
-  reader_.restart_batch();
+  multi_range_.begin(range_count);
   return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
 }
 
@@ -80,97 +141,36 @@ int ha_atoll::multi_range_read_next(range_id_t *range) {
 
 int ha_atoll::next_row_of_ranges(range_id_t *range) {
   const ah::CountedPages pages(handler_stats);
-  if (multi_range_.way == Way::kUndecided)
-    if (int error = begin_ranges()) return error;
-  while (multi_range_.way == Way::kAhead) {
-    Found found = Found::kNone;
-    const Status status = reader_.next_of_batch(table->record[0], &found);
-    if (!status.ok()) return read_result(status, found, 0);
+  Found found = Found::kNone;
+  if (!multi_range_.is_decided()) {
+    const Status status = multi_range_.decide(rows_wanted(true), &found);
+    if (int error = read_result(status, found, 0)) return error;
+  }
+  if (multi_range_.is_ahead()) {
+    const Status status = multi_range_.next(table->record[0], &found);
+    for (size_t count = multi_range_.take_ranges_begun(); count > 0; count--)
+      increment_statistics(&SSV::ha_read_key_count);
+    if (!status.ok() || found == Found::kTooNew) return read_result(status, found, 0);
+    if (found == Found::kNone && multi_range_.is_ahead()) return HA_ERR_END_OF_FILE;
     if (found == Found::kRow) {
-      note_row_of_range(multi_range_.origins[reader_.batch().next - 1], range);
+      if (!multi_range_.is_one_row()) increment_statistics(&SSV::ha_read_next_count);
+      update_index_statistics();
+      if (table->vfield) table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
+      *range = multi_range_.range();
       return 0;
     }
-    if (multi_range_.ended) return HA_ERR_END_OF_FILE;
-    if (int error = gather_ranges()) return error;
-    if (multi_range_.must_reread && reader_.batch().empty()) multi_range_.way = Way::kOneByOne;
   }
   return read_current_range(range);
 }
 
-void ha_atoll::note_row_of_range(const ah::MultiRange::Origin &origin, range_id_t *range) {
-  if (!origin.unique) increment_statistics(&SSV::ha_read_next_count);
-  update_index_statistics();
-  if (table->vfield) table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ);
-  *range = origin.range;
-}
-
-// Before the first range.
-int ha_atoll::begin_ranges() {
-  const bool primary = layout_->is_primary(active_index);
-  if (locking() || (!primary && !reader_.is_batching())) {
-    multi_range_.way = Way::kOneByOne;
-    return 0;
-  }
-  multi_range_.way = Way::kAhead;
-  set_end_range(nullptr);
-  Found found = Found::kNone;
-  const Status status = reader_.begin_ranges(rows_wanted(true), &found);
-  return read_result(status, found, 0);
-}
-
-// Fills the batch from the range under the cursor and those behind it, and looks up its rows.
-int ha_atoll::gather_ranges() {
-  if (view_.is_killed()) return HA_ERR_ABORTED_BY_USER;
-  reader_.begin_batch();
-  multi_range_.origins.clear();
-  const at::RowBatch &batch = reader_.batch();
-  while (batch.entry_keys.size() < batch.want) {
-    if (batch.ended && !start_next_range()) break;
-    if (Status status = reader_.gather(); !status.ok()) return read_result(status, Found::kNone, 0);
-    const bool unique = layout_->is_primary(active_index) || (mrr_cur_range.range_flag & UNIQUE_RANGE);
-    multi_range_.origins.resize(batch.entry_keys.size(), {mrr_cur_range.ptr, unique});
-  }
-  Found found = Found::kNone;
-  const Status status = reader_.look_up(&found);
-  return read_result(status, found, 0);
-}
-
-// Takes the next range: the key of a row goes into the batch, for a range of entries the cursor goes to its
-// start. False when there is none, or it must be read in the server's way: a range of rows needs no looking
-// up.
-bool ha_atoll::start_next_range() {
-  if (multi_range_.must_reread) return false;
-  if (mrr_funcs.next(mrr_iter, &mrr_cur_range)) {
-    multi_range_.ended = true;
-    return false;
-  }
-  size_t parts = 0;
-  at::Bounds bounds;
-  range_bounds(active_index, given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), &bounds, &parts);
-  if (!layout_->is_primary(active_index)) {
-    increment_statistics(&SSV::ha_read_key_count);
-    if (atoll::is_mutant(atoll::Mutant::many_ranges)) bounds.upper = layout_->index(active_index).end;
-    reader_.begin_range(bounds);
-    return true;
-  }
-  if (!(mrr_cur_range.range_flag & EQ_RANGE) || parts != layout_->primary_index().user_parts) {
-    multi_range_.must_reread = true;
-    return false;
-  }
-  increment_statistics(&SSV::ha_read_key_count);
-  reader_.add_row(std::move(bounds.lower));
-  return true;
-}
-
 // The server's way. What was read ahead ends with a range that has been fetched from it and not read.
 int ha_atoll::read_current_range(range_id_t *range) {
-  if (multi_range_.must_reread) {
-    multi_range_.must_reread = false;
+  if (multi_range_.take_unread()) {
     mrr_have_range = true;
     const bool equality = mrr_cur_range.range_flag & EQ_RANGE;
     *range = mrr_cur_range.ptr;
-    const int error = read_range_first(given(mrr_cur_range.start_key), given(mrr_cur_range.end_key), equality,
-                                       mrr_is_output_sorted);
+    const int error = read_range_first(ah::given(mrr_cur_range.start_key), ah::given(mrr_cur_range.end_key),
+                                       equality, mrr_is_output_sorted);
     if (error != HA_ERR_END_OF_FILE) return error;
   }
   return ::handler::multi_range_read_next(range);

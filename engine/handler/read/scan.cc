@@ -43,7 +43,7 @@ bool ha_atoll::pays_parallel_scan(size_t threads) {
 void ha_atoll::start_parallel_scan(size_t threads) {
   const ah::IndexLayout &index = layout_->primary_index();
   atoll::lsm::Figures *figures = atoll::engine::running()->database();
-  ah::ParallelScan::Request request;
+  at::ParallelScan::Request request;
   request.family = layout_->family();
   request.snapshot = transaction()->snapshot(layout_->family()->side());
   request.begin = index.start;
@@ -57,7 +57,7 @@ void ha_atoll::start_parallel_scan(size_t threads) {
                           std::string_view *row) {
     return atoll::table::whole_row_at(*layout, snapshot, key, stored, buffer, row);
   };
-  parallel_ = std::make_unique<ah::ParallelScan>(std::move(request));
+  parallel_ = std::make_unique<at::ParallelScan>(std::move(request));
 }
 
 int ha_atoll::rnd_next(uchar *record) {
@@ -102,17 +102,8 @@ void ha_atoll::position(const uchar *record) noexcept {
 
 int ha_atoll::rnd_pos(uchar *record, uchar *position) {
   const ah::CountedPages pages(handler_stats);
-  std::string key;
-  if (layout_->hidden_primary()) {
-    key = layout_->primary_index().start;
-    key.append(reinterpret_cast<const char *>(position), ah::kHiddenIdLength);
-  } else {
-    KEY *primary = &table->key_info[table_share->primary_key];
-    key_restore(search_record_.data(), position, primary, primary->key_length);
-    layout_->primary_key(search_record_.data(), 0, &key);
-  }
   // The row was chosen before: pushed conditions do not apply again.
-  return read_by_primary_key(record, key, true);
+  return read_by_primary_key(record, keys_.primary_key(position), true);
 }
 
 // References compare as primary keys do: index merge relies on it.

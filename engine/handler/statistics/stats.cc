@@ -3,6 +3,7 @@
 
 #include "engine/running.h"
 #include "handler/server/error_map.h"
+#include "table/statistics/sampling.h"
 #include "table/write/large_rows.h"
 
 using atoll::Code;
@@ -14,9 +15,10 @@ void ha_atoll::load_statistics() {
     if (share_->rows < 0) share_->rows = 0;
     return;
   }
-  ah::TableStatistics known;
+  atoll::table::TableStatistics known;
   const bool is_past = reader_.table().is_past();  // what is kept is of the present
-  if (is_past || !ah::decode(atoll::engine::running()->catalog()->statistics(layout_->def().id), &known))
+  if (is_past ||
+      !atoll::table::decode(atoll::engine::running()->catalog()->statistics(layout_->def().id), &known))
     known = {};
   if (known.records_per_key.size() == table_share->keys) {
     share_->set_records_per_key(std::move(known.records_per_key));
@@ -71,18 +73,21 @@ int ha_atoll::info(uint flag) {
 // rows per value; the optimizer's constants have grown around it, so Atoll does the same.
 constexpr uint64_t kLookupFavour = 2;
 
+namespace {
+
 // Where the statistics have the first `part + 1` parts of an index. The server appends the primary key's
 // columns that the index lacks, entries have all of them.
-size_t ha_atoll::sampled_part(uint index, uint part) const {
-  const KEY &key = table->key_info[index];
+size_t sampled_part(const TABLE &table, const ah::IndexLayout &index, const KEY &key, uint part) {
   if (part < key.user_defined_key_parts) return part;
-  const KEY &primary = table->key_info[table_share->primary_key];
+  const KEY &primary = table.key_info[table.s->primary_key];
   uint place = 0;
   while (place < primary.user_defined_key_parts &&
          primary.key_part[place].fieldnr != key.key_part[part].fieldnr)
     place++;
-  return layout_->index(index).user_parts + place;
+  return index.user_parts + place;
 }
+
+}  // namespace
 
 void ha_atoll::set_records_per_key() {
   statistics_version_ = share_->statistics_version;
@@ -94,7 +99,7 @@ void ha_atoll::set_records_per_key() {
       uint64_t value;
       const bool whole_unique = layout_->index(i).unique && part + 1 >= key.user_defined_key_parts;
       const bool beyond_own_parts = part >= key.user_defined_key_parts;
-      const size_t sampled = sampled_part(i, part);
+      const size_t sampled = sampled_part(*table, layout_->index(i), key, part);
       const bool is_known = i < known.size() && sampled < known[i].size();
       if (whole_unique || (beyond_own_parts && (part + 1 == key.ext_key_parts || !is_known)))
         value = 1;

@@ -40,12 +40,13 @@ Status ha_atoll::load_auto_increment() {
     const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
     std::string key;  // of the largest number, which is its first part
     std::string scratch;
-    ATOLL_RETURN_IF_ERROR(outermost_taken_key(index, !index.parts[0].descending, &key));
+    std::vector<uchar> record(table_share->reclength);
+    ATOLL_RETURN_IF_ERROR(ah::outermost_taken_key(*layout_, index, !index.parts[0].descending, &key));
     if (!key.empty()) {
       ATOLL_RETURN_IF_ERROR(index.codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
-                                                {}, search_record_.data(), &scratch));
+                                                {}, record.data(), &scratch));
       Field *field = table->found_next_number_field;
-      const longlong last = field->val_int(search_record_.data() + field->offset(table->record[0]));
+      const longlong last = field->val_int(record.data() + field->offset(table->record[0]));
       if (last > 0 || (field->flags & UNSIGNED_FLAG)) next = std::max(next, static_cast<uint64_t>(last) + 1);
     }
   }

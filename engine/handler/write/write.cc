@@ -2,14 +2,15 @@
 #include "handler/ha_atoll.h"
 
 #include "engine/running.h"
-#include "handler/write/bulk_copy.h"
 #include "handler/server/error_map.h"
 #include "handler/ddl/table_name.h"
 #include "handler/write/virtual_columns.h"
+#include "table/copy/bulk_copy.h"
 
 using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
+namespace at = atoll::table;
 
 int ha_atoll::write_row(const uchar *record) {
   if (table->next_number_field && record == table->record[0])
@@ -46,7 +47,7 @@ Status ha_atoll::write_apart(const std::function<Status()> &write) {
 Status ha_atoll::write_new_row(const uchar *record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, record, nullptr);
   uint64_t hidden_id = 0;
-  if (layout_->hidden_primary()) ATOLL_RETURN_IF_ERROR(next_hidden_id(&hidden_id));
+  if (layout_->hidden_primary()) ATOLL_RETURN_IF_ERROR(share_->take_hidden_id(*layout_, &hidden_id));
   ATOLL_RETURN_IF_ERROR(note_written(writer_.insert(record, hidden_id)));
   reader_.set_primary_key(writer_.primary_key());
   raise_auto_increment(record);
@@ -61,12 +62,6 @@ Status ha_atoll::note_written(const Status &status) {
     session_->duplicate_index = static_cast<uint>(writer_.duplicate_index());
   if (online_build_ && status.code() != Code::kNotFound) session_->note_online_build(online_build_);
   return status;
-}
-
-// Of the row that was read last; 0 when the table has a primary key.
-uint64_t ha_atoll::read_hidden_id() const {
-  if (!layout_->hidden_primary()) return 0;
-  return ah::hidden_id_of(std::string_view(reader_.primary_key()).substr(atoll::codec::kKeyStartLength));
 }
 
 int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
@@ -84,7 +79,7 @@ int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
 // kNotFound: nothing to change.
 Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, old_record, new_record);
-  ATOLL_RETURN_IF_ERROR(note_written(writer_.update(old_record, new_record, read_hidden_id())));
+  ATOLL_RETURN_IF_ERROR(note_written(writer_.update(old_record, new_record, reader_.hidden_id())));
   reader_.set_primary_key(writer_.primary_key());
   raise_auto_increment(new_record);
   return Status::Ok();
@@ -98,43 +93,28 @@ int ha_atoll::delete_row(const uchar *record) {
 
 Status ha_atoll::remove_row(const uchar *record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, record, nullptr);
-  ATOLL_RETURN_IF_ERROR(note_written(writer_.remove(record, read_hidden_id())));
+  ATOLL_RETURN_IF_ERROR(note_written(writer_.remove(record, reader_.hidden_id())));
   if (share_->rows > 0) share_->rows--;
   return Status::Ok();
 }
 
-// The first or last key of an index that a row has, or will have when its transaction commits: the share that
-// counted numbers may be gone while transactions go on (FLUSH TABLES), and a prepared one outlives the
-// server. *key: empty if there is none.
-Status ha_atoll::outermost_taken_key(const ah::IndexLayout &index, bool last, std::string *key) const {
-  const atoll::engine::Engine *running = atoll::engine::running();
-  atoll::lsm::Family *family = layout_->family();
-  std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
-  if (family->side() == atoll::lsm::Side::kMain)
-    uncommitted = running->transactions()->outermost_uncommitted(family, index.start, index.end, last);
-  ATOLL_RETURN_IF_ERROR(ah::outermost_key(*layout_, index, last, key));
-  if (key->empty() || (!uncommitted.empty() && (last ? *key < uncommitted : uncommitted < *key)))
-    *key = std::move(uncommitted);
-  return Status::Ok();
-}
-
-// The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
-Status ha_atoll::next_hidden_id(uint64_t *id) {
-  if (share_->next_hidden_id == 0) {
-    atoll::MutexLock guard(share_->hidden_id_mutex);
-    if (share_->next_hidden_id == 0) {
-      std::string last;
-      ATOLL_RETURN_IF_ERROR(outermost_taken_key(layout_->primary_index(), true, &last));
-      const std::string_view key(last);
-      share_->next_hidden_id =
-          key.empty() ? 1 : ah::hidden_id_of(key.substr(atoll::codec::kKeyStartLength)) + 1;
-    }
-  }
-  *id = share_->next_hidden_id++;
-  return Status::Ok();
-}
-
 // ---- ALTER ... COPY and CREATE ... SELECT --------------------------------------------------------
+
+namespace {
+
+// For a copy that turns out to be larger than what the shared family takes.
+auto move_to_own_family(ah::Share *share) {
+  return [share](std::shared_ptr<const at::Layout> *layout) {
+    atoll::engine::Engine *running = atoll::engine::running();
+    atoll::catalog::TablePtr def;
+    ATOLL_RETURN_IF_ERROR(running->catalog()->move_to_own_family((*layout)->def().id, &def));
+    *layout = (*layout)->moved(def, running->database()->find_family(def->family_id));
+    share->set_layout(*layout);
+    return Status::Ok();
+  };
+}
+
+}  // namespace
 
 // Errors of the end of a partition copy are dropped by the server: partitions being reorganised take the
 // ordinary way, row by row.
@@ -149,10 +129,14 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   for (uint i = 0; i < table_share->keys; i++)
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // checked by the server against rows
   if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: likewise
-  bulk_ = std::make_unique<ah::BulkCopy>(share_, layout_, ah::Session::of(ha_thd(), true)->sort_budget());
+  atoll::engine::Engine *running = atoll::engine::running();
+  at::BulkCopy::Target target{running->database(), running->database(), running->settings().flush_at_commit(),
+                              move_to_own_family(share_)};
+  bulk_ = std::make_unique<at::BulkCopy>(std::move(target), layout_,
+                                         ah::Session::of(ha_thd(), true)->sort_budget());
 }
 
-void ha_atoll::show_copy_duplicate(ah::BulkCopy *bulk) {
+void ha_atoll::show_copy_duplicate(at::BulkCopy *bulk) {
   session_->duplicate_index = static_cast<uint>(bulk->duplicate_index());
   restore_record(table, s->default_values);  // what cannot be told of the duplicate: nothing of another row
   std::string key, scratch;
@@ -161,7 +145,7 @@ void ha_atoll::show_copy_duplicate(ah::BulkCopy *bulk) {
 
 int ha_atoll::end_copy() {
   if (!bulk_) return 0;
-  std::unique_ptr<ah::BulkCopy> bulk = std::move(bulk_);
+  std::unique_ptr<at::BulkCopy> bulk = std::move(bulk_);
   THD *thd = ha_thd();
   const auto progress = [thd](double) { return !atoll::is_statement_killed(thd); };
   const Status status = bulk->finish(progress, &layout_);

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "handler/ddl/table_name.h"
-#include "handler/statistics/table_statistics.h"
+#include "handler/statistics/open_shares.h"
 
 namespace atoll::plugin {
 namespace {

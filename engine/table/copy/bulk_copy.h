@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "handler/layout.h"
-#include "handler/share.h"
+#include "lsm/load/loads.h"
+#include "lsm/rows.h"
+#include "table/layout.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class BulkCopy {
  public:
@@ -24,7 +25,16 @@ class BulkCopy {
   // With so many copies in one statement that they use up its memory, less is small.
   static constexpr size_t kSmallTableBytesMin = 256 << 10;
 
-  BulkCopy(Share *share, std::shared_ptr<const Layout> layout, std::shared_ptr<lsm::SortBudget> budget);
+  // Where the rows go. What is pointed to lives longer than the copy.
+  struct Target {
+    lsm::Rows *rows = nullptr;
+    lsm::Loads *loads = nullptr;
+    bool is_synced = true;  // a small table is on the local disk when finish() returns
+    // Gives the table, which is in the shared family, one of its own; *layout: in it. Called once at most.
+    std::function<Status(std::shared_ptr<const Layout> *layout)> move_to_own_family;
+  };
+
+  BulkCopy(Target target, std::shared_ptr<const Layout> layout, std::shared_ptr<lsm::SortBudget> budget);
   ~BulkCopy();
 
   // Adds one row. Errors: kNoSpace, kUnavailable, kFenced, kDuplicate (presorted primary keys only).
@@ -55,7 +65,7 @@ class BulkCopy {
 
   bool is_small() const;
 
-  Share *share_;
+  const Target target_;
   std::shared_ptr<const Layout> layout_;
   const std::shared_ptr<lsm::SortBudget> budget_;
   std::vector<Entry> small_;
@@ -71,4 +81,4 @@ class BulkCopy {
   std::string primary_key_, key_, value_;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

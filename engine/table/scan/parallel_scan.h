@@ -24,7 +24,7 @@
 #include "lsm/family.h"
 #include "txn/reads/entry_list.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class ParallelScan {
  public:
@@ -110,4 +110,4 @@ class ParallelScan {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

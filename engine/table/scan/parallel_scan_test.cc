@@ -2,7 +2,7 @@
 //         number of threads and the predicate, or has its threads take them; and it can be abandoned at any
 //         moment.
 // Method: random rows in a RocksDB of its own, random splits; seed printed.
-#include "handler/read/parallel_scan.h"
+#include "table/scan/parallel_scan.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include <random>
 #include <thread>
 
-namespace atoll::handler {
+namespace atoll::table {
 namespace {
 
 class PlainFamily final : public lsm::Family {
@@ -265,4 +265,4 @@ TEST_F(ParallelScanTest, may_be_abandoned_while_threads_take_rows) {
 }
 
 }  // namespace
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -2,7 +2,7 @@
 // or the table in another column family. External sort, sorted files, one ingestion.
 //
 // The threads of the scan make the entries of their rows, and sort them. They leave it to the caller's thread
-// where that needs the server's TABLE, for virtual columns, and where the rows themselves are written anew.
+// where that needs the server, for virtual columns, and where the rows themselves are written anew.
 #pragma once
 
 #include <memory>
@@ -11,31 +11,64 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "handler/alter/key_sources.h"
-#include "handler/layout.h"
-#include "lsm/database.h"
-#include "handler/alter/online/online_rekey.h"
-#include "handler/read/parallel_scan.h"
-#include "handler/server.h"
+#include "lsm/figures/figures.h"
+#include "lsm/load/loads.h"
+#include "table/build/rekey_source.h"
+#include "table/layout.h"
+#include "table/scan/parallel_scan.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
-// Whether an ALTER shall end: its statement was killed, or the thread that runs it for the engine is to stop.
-bool is_build_unwanted(const THD *thd);
+// What a build asks of the server. The handler implements it over the TABLE of the altered table. Threads:
+// the one that calls IndexBuild::run().
+class BuildView {
+ public:
+  virtual ~BuildView() = default;
+
+  // A record of the altered table, and its length.
+  virtual uint8_t *record() = 0;
+  virtual size_t record_bytes() const = 0;
+  // Are new entries made from virtual columns?
+  virtual bool has_virtual() const = 0;
+  // Computes these in record(). Errors: kInvalid; the server has been told the reason.
+  virtual Status compute() = 0;
+  // For a message about a duplicate: puts the columns' defaults into record(), or the row that has
+  // `primary_key` as of `snapshot`, if it can be read. Its text stands in *buffer.
+  virtual void clear_record() = 0;
+  virtual void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
+                        std::string *buffer) = 0;
+  // Is the build to end?
+  virtual bool is_unwanted() const = 0;
+};
 
 class IndexBuild {
  public:
+  static constexpr size_t kNoIndex = SIZE_MAX;
+
   // `source`: of the table as it is. `layout`: of the altered table; the rows move if it is in another
   // family. `indexes`: those to fill, by number in the layout. `snapshot`: the rows to fill them from; the
   // caller releases it. `rekey`: set if the primary key changes. Where rows are written anew, the primary
   // key, if there is one, is among the indexes.
-  IndexBuild(THD *thd, std::shared_ptr<const Layout> source, std::shared_ptr<const Layout> layout,
-             std::vector<size_t> indexes, TABLE *altered, const rocksdb::Snapshot *snapshot,
-             const RekeySource *rekey);
+  struct Plan {
+    std::shared_ptr<const Layout> source, layout;
+    std::vector<size_t> indexes;
+    const rocksdb::Snapshot *snapshot = nullptr;
+    const RekeySource *rekey = nullptr;
+  };
+  struct Resources {
+    lsm::Figures *figures = nullptr;
+    lsm::Loads *loads = nullptr;
+    uint64_t sort_memory_bytes = 0;
+    size_t scan_threads = 1;
+  };
 
-  // Errors: kDuplicate (duplicate_index() says of which index; the record of `altered` holds the values that
+  // What is pointed to lives longer.
+  IndexBuild(Plan plan, Resources resources, BuildView *view);
+
+  // Errors: kDuplicate (duplicate_index() says of which index; the view's record holds the values that
   // clash), kInterrupted, and those of BulkLoad. After an error nothing is in the indexes.
   Status run();
+  // kNoIndex: of none that is known.
   size_t duplicate_index() const { return duplicate_index_; }
 
  private:
@@ -57,30 +90,25 @@ class IndexBuild {
   Status add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key);
   Status add_moved(Encoder *encoder, const uint8_t *record, std::string_view old_key);
   bool is_primary(size_t index) const { return static_cast<int>(index) == layout_.primary(); }
-  bool moves() const { return source_->family() != layout_.family(); }
-  bool writes_rows() const { return rekey_ != nullptr || moves(); }
+  bool moves() const { return plan_.source->family() != layout_.family(); }
+  bool writes_rows() const { return plan_.rekey != nullptr || moves(); }
   void show_duplicate();
 
-  THD *thd_;
-  const std::shared_ptr<const Layout> source_;
-  const std::shared_ptr<const Layout> layout_ptr_;
-  const Layout &layout_;
-  TABLE *altered_;
-  const rocksdb::Snapshot *snapshot_;
-  const RekeySource *rekey_;
-  lsm::Database *database_;
-  std::vector<size_t> indexes_;
+  const Plan plan_;
+  const Resources resources_;
+  BuildView &view_;
+  const Layout &layout_;  // of the altered table
+  const bool has_virtual_;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;  // of the load, by position in indexes_
+  std::vector<size_t> streams_;  // of the load, by position in Plan::indexes
   size_t rows_stream_ = 0;       // of the load, if rows are written
   size_t claims_stream_ = 0;     // likewise, if the primary key changes
   size_t pieces_stream_ = 0;     // likewise, if the rows move
   uint64_t numbered_rows_ = 0;   // if it goes
-  const KeySources sources_;
   std::vector<Encoder> encoders_;
   Mutex large_row_mutex_;
   std::string large_row_ ATOLL_GUARDED_BY(large_row_mutex_);  // one at a time, however many threads there are
-  size_t duplicate_index_ = MAX_KEY;
+  size_t duplicate_index_ = kNoIndex;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

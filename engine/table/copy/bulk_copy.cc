@@ -1,20 +1,17 @@
 // See bulk_copy.h.
-#include "handler/server.h"
-
-#include "handler/write/bulk_copy.h"
+#include "table/copy/bulk_copy.h"
 
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
 
-#include "engine/running.h"
 #include "table/write/large_rows.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
-BulkCopy::BulkCopy(Share *share, std::shared_ptr<const Layout> layout,
+BulkCopy::BulkCopy(Target target, std::shared_ptr<const Layout> layout,
                    std::shared_ptr<lsm::SortBudget> budget)
-    : share_(share), layout_(std::move(layout)), budget_(std::move(budget)) {}
+    : target_(std::move(target)), layout_(std::move(layout)), budget_(std::move(budget)) {}
 
 BulkCopy::~BulkCopy() { budget_->bytes_used -= small_bytes_; }
 
@@ -23,8 +20,8 @@ bool BulkCopy::is_small() const {
 }
 
 Status BulkCopy::add(const uint8_t *record) {
-  ATOLL_RETURN_IF_ERROR(table::check_row_size(layout_->row(), record));
-  const bool in_pieces = table::CutRow::is_needed(layout_->row(), record);
+  ATOLL_RETURN_IF_ERROR(check_row_size(layout_->row(), record));
+  const bool in_pieces = CutRow::is_needed(layout_->row(), record);
   if (in_pieces && !load_) ATOLL_RETURN_IF_ERROR(start_ingestion());
   const Layout &layout = *layout_;
   layout.primary_key(record, layout.hidden_primary() ? next_hidden_id_++ : 0, &primary_key_);
@@ -49,7 +46,7 @@ Status BulkCopy::add_row(const uint8_t *record) {
 Status BulkCopy::add_pieces(const uint8_t *record) {
   if (!pieces_stream_)
     pieces_stream_ = load_->add_stream(layout_->hidden_primary(), nullptr, lsm::StreamKind::kKnown);
-  const table::CutRow row(layout_->row(), record);
+  const CutRow row(layout_->row(), record);
   ATOLL_RETURN_IF_ERROR(add_entry(0, primary_key_, codec::encode(row.reference())));
   return row.each_piece(primary_key_, [this](std::string_view key, std::string_view piece) {
     return load_->add(*pieces_stream_, key, piece);
@@ -71,15 +68,8 @@ Status BulkCopy::add_entry(size_t stream, std::string_view key, std::string_view
 
 // The table is not small: it moves to a family of its own, where its keys start with prefix 0.
 Status BulkCopy::start_ingestion() {
-  engine::Engine *running = engine::running();
-  if (!layout_->def().own_family) {
-    catalog::TablePtr def;
-    ATOLL_RETURN_IF_ERROR(running->catalog()->move_to_own_family(layout_->def().id, &def));
-    lsm::Family *family = running->database()->find_family(def->family_id);
-    layout_ = layout_->moved(def, family);
-    share_->set_layout(layout_);
-  }
-  load_ = running->database()->bulk_load(layout_->family(), layout_->def().compression, budget_);
+  if (!layout_->def().own_family) ATOLL_RETURN_IF_ERROR(target_.move_to_own_family(&layout_));
+  load_ = target_.loads->bulk_load(layout_->family(), layout_->def().compression, budget_);
   open_streams();
   for (Entry &entry : small_) {
     entry.key.replace(0, 4, layout_->primary_index().start, 0, 4);
@@ -155,10 +145,9 @@ Status BulkCopy::write_small() {
   }
   if (small_.empty()) return Status::Ok();
   rocksdb::WriteOptions options;
-  options.sync = engine::running()->settings().flush_at_commit();
-  lsm::Database *database = engine::running()->database();
-  const SharedLock gate(*database->commit_gate());
-  return lsm::from_rocksdb(database->write(layout_->family()->side(), options, &batch));
+  options.sync = target_.is_synced;
+  const SharedLock gate(*target_.rows->commit_gate());
+  return lsm::from_rocksdb(target_.rows->write(layout_->family()->side(), options, &batch));
 }
 
 Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared_ptr<const Layout> *layout) {
@@ -175,4 +164,4 @@ Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared
   return status;
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

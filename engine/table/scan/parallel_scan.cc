@@ -1,5 +1,5 @@
 // See parallel_scan.h.
-#include "handler/read/parallel_scan.h"
+#include "table/scan/parallel_scan.h"
 
 #include <chrono>
 
@@ -8,7 +8,7 @@
 #include "base/threads/start_threads.h"
 #include "codec/large_row.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 namespace {
 
 constexpr auto kWaitMax = std::chrono::milliseconds(100);
@@ -192,4 +192,4 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
   return Status::Ok();
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -1,0 +1,16 @@
+// See build_view.h.
+#include "handler/alter/build_view.h"
+
+#include "base/interrupt.h"
+#include "engine/running.h"
+
+namespace atoll::handler {
+
+bool is_build_unwanted(const THD *thd) { return is_statement_killed(thd) || is_interrupted(); }
+
+void ServerBuildView::clear_record() {
+  TABLE *const altered = &altered_;
+  restore_record(altered, s->default_values);
+}
+
+}  // namespace atoll::handler

@@ -1,0 +1,40 @@
+// The server as a build sees it (table/build/index_build.h): the TABLE of the altered table, which the
+// ALTER's thread has to itself.
+#pragma once
+
+#include "handler/server.h"
+
+#include <string>
+#include <vector>
+
+#include "handler/alter/key_sources.h"
+#include "table/build/index_build.h"
+
+namespace atoll::handler {
+
+// Whether an ALTER shall end: its statement was killed, or the thread that runs it for the engine is to stop.
+bool is_build_unwanted(const THD *thd);
+
+class ServerBuildView final : public table::BuildView {
+ public:
+  // `layout`: of `altered`. `indexes`: those that are built, by number in it. All outlive the view.
+  ServerBuildView(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes)
+      : altered_(*altered), sources_(layout, altered, indexes) {}
+
+  uint8_t *record() override { return altered_.record[0]; }
+  size_t record_bytes() const override { return altered_.s->reclength; }
+  bool has_virtual() const override { return sources_.has_virtual(); }
+  Status compute() override { return sources_.compute(); }
+  void clear_record() override;
+  void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
+                std::string *buffer) override {
+    sources_.show_row(primary_key, snapshot, buffer);
+  }
+  bool is_unwanted() const override { return is_build_unwanted(altered_.in_use); }
+
+ private:
+  TABLE &altered_;
+  const KeySources sources_;
+};
+
+}  // namespace atoll::handler

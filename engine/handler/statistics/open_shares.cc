@@ -1,0 +1,121 @@
+// See open_shares.h.
+#include "handler/server.h"
+
+#include "handler/statistics/open_shares.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/mutex.h"
+#include "engine/running.h"
+#include "handler/share.h"
+#include "table/statistics/sampling.h"
+
+namespace atoll::handler {
+namespace {
+
+// Entries per index when sampled in the background: some 50 ms of reading. Indexes up to this size, which may
+// be in memory only, where they cannot be cut evenly, are read whole.
+constexpr uint64_t kBackgroundEntries = 100000;
+// Changes that do not matter to any plan.
+constexpr int64_t kChangesMin = 16;
+
+struct OpenShares {
+  Mutex mutex;
+  std::set<Share *> shares ATOLL_GUARDED_BY(mutex);
+};
+
+OpenShares &open_shares() {
+  static OpenShares instance;
+  return instance;
+}
+
+// Rows that came or went since `share` was sampled; 0: not worth sampling.
+int64_t changes_of(const Share &share) {
+  const int64_t rows = share.rows;
+  if (rows < 0) return 0;
+  const bool unknown = share.sampled_indexes() != share.layout()->index_count();
+  const int64_t sampled = unknown ? 0 : std::max<int64_t>(share.sampled_rows, 0);
+  const int64_t changes = std::abs(rows - sampled);
+  return changes > kChangesMin + sampled / 10 ? changes : 0;
+}
+
+std::shared_ptr<const Layout> most_changed(int64_t *rows) {
+  OpenShares &open = open_shares();
+  const MutexLock lock(open.mutex);
+  const Share *most = nullptr;
+  int64_t changes_max = 0;
+  for (const Share *share : open.shares) {
+    const std::shared_ptr<const Layout> layout = share->layout();
+    if (layout->def().logical_only || layout->family()->side() != lsm::Side::kMain) continue;
+    const int64_t changes = changes_of(*share);
+    if (changes <= changes_max) continue;
+    changes_max = changes;
+    most = share;
+  }
+  if (most == nullptr) return nullptr;
+  *rows = most->rows;
+  return most->layout();
+}
+
+// Also for a table whose definition changed meanwhile: whose layout is another one is sampled again.
+void note_sampled(const Layout &layout, int64_t rows, const table::TableStatistics &statistics) {
+  OpenShares &open = open_shares();
+  const MutexLock lock(open.mutex);
+  for (Share *share : open.shares) {
+    if (share->layout().get() != &layout) continue;
+    share->set_records_per_key(statistics.records_per_key);
+    share->sampled_rows = rows;
+  }
+}
+
+}  // namespace
+
+void register_share(Share *share) {
+  const MutexLock lock(open_shares().mutex);
+  open_shares().shares.insert(share);
+}
+
+void keep_rows(const Layout &layout, int64_t rows) {
+  catalog::Catalog *catalog = engine::running()->catalog();
+  const uint32_t table = layout.def().id;
+  if (rows < 0 || layout.def().logical_only || catalog->find(table) == nullptr) return;
+  table::TableStatistics known;
+  if (!table::decode(catalog->statistics(table), &known)) known = {};
+  if (known.rows == rows) return;
+  known.rows = rows;
+  catalog->set_statistics(table, table::encode(known));
+}
+
+void unregister_share(Share *share) {
+  const MutexLock lock(open_shares().mutex);
+  open_shares().shares.erase(share);
+}
+
+std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
+  const MutexLock lock(open_shares().mutex);
+  for (const Share *share : open_shares().shares)
+    if (std::shared_ptr<const Layout> layout = share->layout();
+        layout->def().id == table_id && layout->family()->side() != lsm::Side::kPast)
+      return layout;
+  return nullptr;
+}
+
+Status refresh_statistics(const std::function<bool()> &is_cancelled) {
+  int64_t rows = 0;
+  const std::shared_ptr<const Layout> layout = most_changed(&rows);
+  if (layout == nullptr) return Status::Ok();
+  table::TableStatistics statistics;
+  const Status status =
+      table::sample(*layout, engine::running()->database(), kBackgroundEntries, is_cancelled, &statistics);
+  if (status.code() == Code::kInterrupted) return Status::Ok();  // the server stops
+  ATOLL_RETURN_IF_ERROR(status);
+  // The running count has rows that are not committed, which no sample sees: then the table is still to be
+  // sampled.
+  note_sampled(*layout, statistics.rows >= 0 ? statistics.rows : rows, statistics);
+  statistics.rows = rows;
+  engine::running()->catalog()->set_statistics(layout->def().id, table::encode(statistics));
+  return Status::Ok();
+}
+
+}  // namespace atoll::handler

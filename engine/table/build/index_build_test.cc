@@ -1,0 +1,140 @@
+// Goal:   a build fills indexes with the entries of all rows of its snapshot, and moves a table with all of
+//         them, or changes nothing; it says which index a duplicate is of and shows its row.
+// Method: rows without entries in a real database; entries made by threads of the scan, or, as for virtual
+//         columns, by the thread of the build.
+#include "table/build/index_build.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "lsm/test_database.h"
+#include "table/row_cursor_fixture.h"
+
+namespace atoll::table {
+namespace {
+
+constexpr uint32_t kRows = 20000;
+
+class TestView final : public BuildView {
+ public:
+  TestView(const TestTable &table, const std::shared_ptr<const Layout> &layout)
+      : table_(table), layout_(layout), record_(table.record_length()) {}
+
+  bool makes_entries = false;  // as if an index had a virtual column
+  bool unwanted = false;
+  uint64_t computed = 0;
+
+  uint8_t *record() override { return record_.data(); }
+  size_t record_bytes() const override { return record_.size(); }
+  bool has_virtual() const override { return makes_entries; }
+  Status compute() override {
+    computed++;
+    return Status::Ok();
+  }
+  void clear_record() override { std::fill(record_.begin(), record_.end(), 0); }
+  void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
+                std::string *buffer) override {
+    rocksdb::ReadOptions options;
+    options.snapshot = snapshot;
+    ASSERT_TRUE(layout_->family()->get(options, primary_key, buffer).ok());
+    ASSERT_ATOLL_OK(layout_->row().unpack(*buffer, nullptr, record_.data()));
+  }
+  bool is_unwanted() const override { return unwanted; }
+  Row row() const { return table_.row(record_.data()); }
+
+ private:
+  const TestTable &table_;
+  const std::shared_ptr<const Layout> &layout_;
+  std::vector<uint8_t> record_;
+};
+
+class IndexBuildTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    ASSERT_ATOLL_OK(database_.open());
+    layout_ = table_.layout(database_->shared_family());
+    view_.makes_entries = GetParam();
+    for (uint32_t id = 0; id < kRows; id++) put(row_of(id));
+  }
+
+  static Row row_of(uint32_t id) {
+    return {id, id % 7, id % 10 == 0 ? std::nullopt : std::optional(kRows - id)};
+  }
+  void put(const Row &row) {
+    const codec::testing::Record record = table_.record(row);
+    std::string packed;
+    layout_->row().pack(record.data(), &packed);
+    ASSERT_ATOLL_OK(database_.put(layout_->family(), table_.key(*layout_, kPrimary, row, 1), packed));
+  }
+  Status build(std::shared_ptr<const Layout> altered, std::vector<size_t> indexes) {
+    const rocksdb::Snapshot *snapshot = database_->take_snapshot(lsm::Side::kMain);
+    put(row_of(kRows));  // behind the snapshot
+    IndexBuild build({layout_, std::move(altered), std::move(indexes), snapshot},
+                     {database_.operator->(), database_.operator->(), 16 << 20, 2}, &view_);
+    Status status = build.run();
+    duplicate_index_ = build.duplicate_index();
+    database_->release_snapshot(lsm::Side::kMain, snapshot);
+    return status;
+  }
+  std::set<std::string> stored(const Layout &layout, size_t index) {
+    std::set<std::string> keys;
+    const std::unique_ptr<rocksdb::Iterator> it = layout.family()->iterator(rocksdb::ReadOptions());
+    for (it->Seek(layout.index(index).start);
+         it->Valid() && it->key().ToStringView() < layout.index(index).end; it->Next())
+      keys.insert(it->key().ToString());
+    EXPECT_TRUE(it->status().ok());
+    return keys;
+  }
+  std::set<std::string> expected(const Layout &layout, size_t index) {
+    std::set<std::string> keys;
+    for (uint32_t id = 0; id < kRows; id++) keys.insert(table_.key(layout, index, row_of(id), 2));
+    return keys;
+  }
+
+  lsm::TestDatabase database_{true};
+  TestTable table_;
+  std::shared_ptr<const Layout> layout_;
+  TestView view_{table_, layout_};
+  size_t duplicate_index_ = IndexBuild::kNoIndex;
+};
+
+TEST_P(IndexBuildTest, fills_indexes_from_the_rows_of_its_snapshot) {
+  ASSERT_ATOLL_OK(build(layout_, {kSecondary, kUnique}));
+  for (const size_t index : {kSecondary, kUnique})
+    EXPECT_EQ(stored(*layout_, index), expected(*layout_, index));
+  EXPECT_EQ(view_.computed, GetParam() ? kRows : 0);
+}
+
+TEST_P(IndexBuildTest, moves_the_table_with_all_its_indexes) {
+  lsm::Family *family = nullptr;
+  ASSERT_ATOLL_OK(database_->create_family({}, &family));
+  auto def = std::make_shared<catalog::TableDef>(layout_->def());
+  def->own_family = true;
+  def->prefix = 0;
+  const std::shared_ptr<const Layout> moved = layout_->moved(std::move(def), family);
+  ASSERT_ATOLL_OK(build(moved, {kPrimary, kSecondary, kUnique}));
+  for (size_t index = 0; index < kIndexes; index++) EXPECT_EQ(stored(*moved, index), expected(*moved, index));
+  EXPECT_EQ(stored(*layout_, kPrimary).size(), kRows + 1);
+}
+
+TEST_P(IndexBuildTest, shows_the_row_whose_unique_key_another_has) {
+  put({1, 1, row_of(2).u});
+  EXPECT_EQ(build(layout_, {kSecondary, kUnique}).code(), Code::kDuplicate);
+  EXPECT_EQ(duplicate_index_, kUnique);
+  EXPECT_EQ(view_.row().u, row_of(2).u);
+  for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);
+}
+
+TEST_P(IndexBuildTest, leaves_nothing_when_it_is_unwanted) {
+  view_.unwanted = true;
+  EXPECT_EQ(build(layout_, {kSecondary, kUnique}).code(), Code::kInterrupted);
+  EXPECT_EQ(duplicate_index_, IndexBuild::kNoIndex);
+  for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(by, IndexBuildTest, ::testing::Values(false, true),
+                         [](const auto &info) { return info.param ? "one_thread" : "threads_of_the_scan"; });
+
+}  // namespace
+}  // namespace atoll::table

@@ -1,0 +1,199 @@
+// See table_check.h.
+#include "table/check/table_check.h"
+
+#include <memory>
+
+#include "base/bytes.h"
+#include "codec/large_row.h"
+#include "table/write/large_rows.h"
+
+namespace atoll::table {
+namespace {
+
+constexpr uint64_t kProblemsMax = 10;    // named by one check
+constexpr size_t kShownBytesMax = 64;    // of a key or a value in a message
+constexpr uint64_t kKilledEvery = 1024;  // entries between two looks whether the statement was killed
+
+std::string shown(std::string_view bytes) {
+  return "0x" + to_hex(bytes.substr(0, kShownBytesMax)) + (bytes.size() > kShownBytesMax ? "..." : "");
+}
+
+}  // namespace
+
+Status TableCheck::run(bool with_files) {
+  if (with_files) ATOLL_RETURN_IF_ERROR(check_files());
+  ATOLL_RETURN_IF_ERROR(check_rows());
+  // What a row that cannot be read would have in the indexes is not known.
+  return problems_ == 0 ? check_indexes() : Status::Ok();
+}
+
+void TableCheck::complain(const std::string &index, const std::string &problem) {
+  problems_++;
+  view_.complain(index, problem);
+}
+
+// Damage that does not keep the check from going on becomes a problem.
+Status TableCheck::note(const Status &status, const std::string &index, const std::string &what) {
+  if (status.code() != Code::kCorruption) return status;
+  complain(index, what + ": " + status.message());
+  return Status::Ok();
+}
+
+// Ends early when enough problems have been named.
+Status TableCheck::each(const std::string &start, const std::string &end, const Visit &visit) {
+  txn::ScanOptions options;
+  options.lower = start;
+  options.upper = end;
+  options.fill_cache = false;
+  options.readahead_bytes = 2 << 20;
+  const std::unique_ptr<rocksdb::Iterator> it =
+      transaction_.scan(layout_.family(), txn::ReadAt::kSnapshot, options);
+  for (it->Seek(start); it->Valid() && problems_ < kProblemsMax; it->Next()) {
+    if (++read_ % kKilledEvery == 0 && view_.is_killed()) return Status(Code::kInterrupted, "");
+    ATOLL_RETURN_IF_ERROR(visit(it->key().ToStringView(), it->value().ToStringView()));
+  }
+  return lsm::from_rocksdb(it->status());
+}
+
+Status TableCheck::get(std::string_view key, rocksdb::PinnableSlice *value) {
+  value->Reset();
+  return transaction_.get(layout_.family(), key, txn::ReadAt::kSnapshot, value);
+}
+
+// ---- Files and rows ------------------------------------------------------------------------------
+
+Status TableCheck::check_files() {
+  const std::string prefix = layout_.primary_index().start.substr(0, codec::kKeyPrefixLength);
+  return upkeep_.verify_files(layout_.family(), prefix, codec::key_after_prefix(prefix),
+                              [this] { return view_.is_killed(); });
+}
+
+Status TableCheck::check_rows() {
+  const IndexLayout &primary = layout_.primary_index();
+  ATOLL_RETURN_IF_ERROR(each(primary.start, primary.end, [this](std::string_view key, std::string_view row) {
+    key_.assign(key);
+    return note(add_row(row), "", "row with the key " + shown(key));
+  }));
+  return problems_ == 0 ? check_pieces() : Status::Ok();
+}
+
+Status TableCheck::add_row(std::string_view stored) {
+  ATOLL_RETURN_IF_ERROR(read_row(stored));
+  codec::LargeRow large;
+  if (codec::is_large_row(stored) && codec::decode(stored, &large).ok()) pieces_ += large.piece_count();
+  if (!layout_.hidden_primary()) {
+    layout_.primary_key(view_.record(), 0, &entry_key_);
+    if (entry_key_ != key_)
+      return Status(Code::kCorruption,
+                    "the row's values, " + view_.row_text(key_) + ", are those of another key");
+  }
+  for (size_t i = 0; i < sums_.size(); i++) {
+    if (layout_.is_primary(i)) continue;
+    make_entry(i);
+    sums_[i].add(entry_key_, entry_value_);
+  }
+  return Status::Ok();
+}
+
+// Reads the row of key_ into the record. What its columns point to lives as long as `stored`.
+Status TableCheck::read_row(std::string_view stored) {
+  if (codec::is_large_row(stored)) {
+    ATOLL_RETURN_IF_ERROR(
+        join_row_at(layout_, &transaction_, txn::ReadAt::kSnapshot, key_, stored, &large_row_));
+    stored = large_row_;
+  }
+  return layout_.row().unpack(stored, nullptr, view_.record());
+}
+
+Status TableCheck::check_pieces() {
+  const std::string start =
+      codec::row_pieces_start(layout_.primary_index().start.substr(0, codec::kKeyPrefixLength));
+  uint64_t found = 0;
+  ATOLL_RETURN_IF_ERROR(
+      each(start, codec::key_after_prefix(start), [&found](std::string_view, std::string_view) {
+        found++;
+        return Status::Ok();
+      }));
+  if (found != pieces_)
+    complain("", "there are " + std::to_string(found) + " pieces of large rows, the rows have " +
+                     std::to_string(pieces_));
+  return Status::Ok();
+}
+
+// ---- Indexes -------------------------------------------------------------------------------------
+
+Status TableCheck::check_indexes() {
+  // Nothing is read of an index once ten problems have been named: it would seem empty.
+  for (size_t i = 0; i < layout_.index_count() && problems_ < kProblemsMax; i++)
+    if (!layout_.is_primary(i)) ATOLL_RETURN_IF_ERROR(check_index(i).with("index " + layout_.index(i).name));
+  return Status::Ok();
+}
+
+Status TableCheck::check_index(size_t number) {
+  const IndexLayout &index = layout_.index(number);
+  EntrySum found;
+  ATOLL_RETURN_IF_ERROR(each(index.start, index.end, [&found](std::string_view key, std::string_view value) {
+    found.add(key, value);
+    return Status::Ok();
+  }));
+  if (found == sums_[number]) return Status::Ok();
+  const uint64_t before = problems_;
+  ATOLL_RETURN_IF_ERROR(name_missing(number));
+  ATOLL_RETURN_IF_ERROR(name_extra(number));
+  if (problems_ == before) complain(index.name, "its entries are not those of the rows");
+  view_.explain_difference(number);
+  return Status::Ok();
+}
+
+// The entry that an index must have for the row in the record. Virtual columns are computed anew.
+void TableCheck::make_entry(size_t index) {
+  view_.compute_virtual_columns(index);
+  bool has_null = false;
+  layout_.secondary_entry(index, view_.record(), key_, &entry_key_, &entry_value_, &has_null);
+}
+
+// Names rows whose entry is missing or differs.
+Status TableCheck::name_missing(size_t number) {
+  const IndexLayout &primary = layout_.primary_index();
+  const std::string &name = layout_.index(number).name;
+  return each(primary.start, primary.end, [&](std::string_view key, std::string_view row) {
+    key_.assign(key);
+    ATOLL_RETURN_IF_ERROR(read_row(row));
+    make_entry(number);
+    rocksdb::PinnableSlice found;
+    const Status status = get(entry_key_, &found);
+    if (status.code() == Code::kNotFound) {
+      complain(name, "the entry of row " + view_.row_text(key_) + " is missing: " + shown(entry_key_));
+      return Status::Ok();
+    }
+    ATOLL_RETURN_IF_ERROR(status);
+    if (found.ToStringView() != entry_value_)
+      complain(name, "the entry of row " + view_.row_text(key_) + " has the value " +
+                         shown(found.ToStringView()) + " instead of " + shown(entry_value_));
+    return Status::Ok();
+  });
+}
+
+// Names entries that no row has.
+Status TableCheck::name_extra(size_t number) {
+  const IndexLayout &index = layout_.index(number);
+  return each(index.start, index.end, [&](std::string_view entry, std::string_view) {
+    const std::string what = "the entry " + shown(entry);
+    Status status = layout_.primary_of_entry(number, entry, &key_);
+    if (!status.ok()) return note(status, index.name, what);
+    rocksdb::PinnableSlice row;
+    status = get(key_, &row);
+    if (status.code() == Code::kNotFound) {
+      complain(index.name, what + " belongs to a row that does not exist, with the key " + shown(key_));
+      return Status::Ok();
+    }
+    if (status.ok()) status = read_row(row.ToStringView());
+    ATOLL_RETURN_IF_ERROR(status);
+    make_entry(number);
+    if (entry_key_ != entry)
+      complain(index.name, what + " has other values than its row " + view_.row_text(key_));
+    return Status::Ok();
+  });
+}
+
+}  // namespace atoll::table

@@ -1,0 +1,164 @@
+// Goal:   a check finds nothing in what RowWriter has written, while others write too, and names each entry
+//         that is missing, too many, or another one, and each row that cannot be.
+// Method: rows in a real database; entries are changed behind the table's back.
+#include "table/check/table_check.h"
+
+#include <gmock/gmock.h>
+
+#include "lsm/test_database.h"
+#include "table/row_cursor_fixture.h"
+
+namespace atoll::table {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uint32_t kRows = 100;
+
+class TestView final : public CheckView {
+ public:
+  explicit TestView(const TestTable &table) : table_(table), record_(table.record_length()) {}
+
+  std::vector<std::string> complaints;  // "index: problem"
+  std::vector<size_t> explained;
+  bool killed = false;
+
+  uint8_t *record() override { return record_.data(); }
+  void compute_virtual_columns(size_t) override {}
+  std::string row_text(std::string_view) override {
+    return "'" + std::to_string(table_.row(record_.data()).id) + "'";
+  }
+  bool is_killed() const override { return killed; }
+  void complain(const std::string &index, const std::string &problem) override {
+    complaints.push_back(index + ": " + problem);
+  }
+  void explain_difference(size_t index) override { explained.push_back(index); }
+
+ private:
+  const TestTable &table_;
+  std::vector<uint8_t> record_;
+};
+
+class TableCheckTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_ATOLL_OK(database_.open());
+    lsm::Database *database = database_.operator->();
+    ASSERT_ATOLL_OK(txn::Manager::open(database, database, &manager_));
+    layout_ = table_.layout(database->shared_family());
+    for (uint32_t id = 0; id < kRows; id++) rows_[id] = {id, id % 7, kRows - id};
+    for (const auto &[id, row] : rows_) write(row);
+  }
+
+  void write(const Row &row) {
+    Session session(table_, layout_, manager_.get(), true);
+    ASSERT_ATOLL_OK(session.write(row.id, std::nullopt, row));
+    session.commit(&committed_);
+  }
+  std::string key(size_t index, const Row &row) const { return table_.key(*layout_, index, row, 2); }
+  void put(const std::string &key, const std::string &value) {
+    ASSERT_ATOLL_OK(database_.put(layout_->family(), key, value));
+  }
+  void remove(const std::string &key) {
+    ASSERT_TRUE(lsm::Raw::of(layout_->family())
+                    ->Delete(rocksdb::WriteOptions(), layout_->family()->handle(), key)
+                    .ok());
+  }
+
+  Status check(bool with_files = false) {
+    const std::unique_ptr<txn::Transaction> transaction = manager_->begin(nullptr);
+    TableCheck check(*layout_, transaction.get(), database_.operator->(), &view_);
+    Status status = check.run(with_files);
+    EXPECT_EQ(check.problems(), view_.complaints.size());
+    return status;
+  }
+
+  lsm::TestDatabase database_{true};
+  TestTable table_;
+  TestView view_{table_};
+  std::unique_ptr<txn::Manager> manager_;
+  std::shared_ptr<const Layout> layout_;
+  Rows rows_, committed_;
+};
+
+TEST_F(TableCheckTest, finds_nothing_where_nothing_is_wrong) {
+  for (const bool with_files : {false, true}) {
+    ASSERT_ATOLL_OK(check(with_files));
+    EXPECT_THAT(view_.complaints, IsEmpty());
+    ASSERT_ATOLL_OK(database_->flush(nullptr));
+  }
+  EXPECT_THAT(view_.explained, IsEmpty());
+}
+
+TEST_F(TableCheckTest, does_not_see_what_others_have_not_committed) {
+  Session session(table_, layout_, manager_.get(), true);
+  ASSERT_ATOLL_OK(session.write(kRows, std::nullopt, Row{kRows, 1, kRows + 1}));
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, IsEmpty());
+  session.rollback();
+}
+
+TEST_F(TableCheckTest, names_a_missing_entry_by_its_row) {
+  remove(key(kSecondary, rows_[42]));
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr("a: the entry of row '42' is missing")));
+  EXPECT_THAT(view_.explained, ElementsAre(kSecondary));
+}
+
+TEST_F(TableCheckTest, names_an_entry_of_no_row) {
+  put(key(kUnique, {.id = kRows, .u = kRows + 1}), "");
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints,
+              ElementsAre(AllOf(HasSubstr("u: the entry"), HasSubstr("a row that does not exist"))));
+}
+
+TEST_F(TableCheckTest, names_a_second_entry_of_a_row) {
+  put(key(kSecondary, {.id = 42, .a = 1000}), "");
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr("has other values than its row '42'")));
+}
+
+TEST_F(TableCheckTest, names_an_entry_with_another_value) {
+  put(key(kSecondary, rows_[42]), "x");
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr("the entry of row '42' has the value 0x78")));
+}
+
+TEST_F(TableCheckTest, two_mistakes_do_not_make_up_for_each_other) {
+  remove(key(kSecondary, rows_[42]));
+  put(key(kSecondary, {.id = 42, .a = 1000}), "");
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, SizeIs(2));
+}
+
+TEST_F(TableCheckTest, names_a_row_under_the_key_of_another) {
+  put(key(kPrimary, rows_[42]), database_.get(layout_->family(), key(kPrimary, rows_[43])));
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr("'43', are those of another key")));
+}
+
+TEST_F(TableCheckTest, names_a_row_that_cannot_be_read_and_leaves_the_indexes) {
+  put(key(kPrimary, rows_[42]), "\x01");
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr(": row with the key 0x")));
+  EXPECT_THAT(view_.explained, IsEmpty());
+}
+
+TEST_F(TableCheckTest, names_ten_problems_and_ends) {
+  for (const auto &[id, row] : rows_) remove(key(kSecondary, row));
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints, SizeIs(10));
+}
+
+TEST_F(TableCheckTest, ends_when_its_statement_is_killed) {
+  for (uint32_t id = kRows; id < 2000; id++) write({id, id, id + 1});
+  view_.killed = true;
+  EXPECT_EQ(check().code(), Code::kInterrupted);
+}
+
+}  // namespace
+}  // namespace atoll::table

@@ -1,0 +1,35 @@
+// What the optimizer is told about a table: how many rows, and how many of them share a value of an index's
+// first parts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "lsm/figures/figures.h"
+#include "table/layout.h"
+
+namespace atoll::table {
+
+struct TableStatistics {
+  int64_t rows = -1;  // -1: unknown
+  // Per index, for its first 1, 2, ... parts, and then those of the primary key: rows per distinct value,
+  // rounded, at least 1. Earlier builds stored the index's own parts only.
+  std::vector<std::vector<uint64_t>> records_per_key;
+};
+
+// As the catalog stores them.
+std::string encode(const TableStatistics &statistics);
+// False: not statistics, or none.
+bool decode(std::string_view text, TableStatistics *statistics);
+
+// Samples each index in pieces spread over it, about `entries_max` entries of each. `out->rows` is set only
+// when an index was short enough to be read whole. Requests: one GET per piece that is not local. Errors: of
+// reading; kInterrupted once `is_cancelled` (asked every thousand entries) says so.
+Status sample(const Layout &layout, lsm::Figures *figures, uint64_t entries_max,
+              const std::function<bool()> &is_cancelled, TableStatistics *out);
+
+}  // namespace atoll::table
