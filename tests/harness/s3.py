@@ -12,6 +12,7 @@ import hmac
 import http.client
 import urllib.parse
 import xml.etree.ElementTree
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -53,6 +54,12 @@ def _error_from(status: int, body: bytes) -> S3Error:
     )
 
 
+@dataclass(frozen=True)
+class ObjectVersion:
+    key: str
+    id: str
+
+
 class S3Client:
     """Requests against one bucket of one endpoint ("host:port", plain HTTP)."""
 
@@ -61,9 +68,10 @@ class S3Client:
         self.bucket = bucket
         self._credentials = credentials
 
-    def create_bucket(self) -> None:
+    def create_bucket(self, object_lock: bool = False) -> None:
+        headers = {"x-amz-bucket-object-lock-enabled": "true"} if object_lock else None
         try:
-            self._request("PUT", "")
+            self._request("PUT", "", headers=headers)
         except S3Error as error:
             if error.code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
                 raise
@@ -107,6 +115,32 @@ class S3Client:
 
     def delete(self, key: str) -> None:
         self._request("DELETE", key)
+
+    def versions(self, prefix: str = "") -> Iterable[ObjectVersion]:
+        """Returns the versions and delete markers of every object, where the bucket keeps such."""
+        found: list[ObjectVersion] = []
+        query = {"versions": "", "prefix": prefix}
+        while True:
+            root = xml.etree.ElementTree.fromstring(self._request("GET", "", query)[1])
+            space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
+            for kind in ("Version", "DeleteMarker"):
+                for item in root.iter(space + kind):
+                    key, version = item.findtext(space + "Key"), item.findtext(space + "VersionId")
+                    found.append(ObjectVersion(key or "", version or ""))
+            if root.findtext(space + "IsTruncated") != "true":
+                return found
+            query["key-marker"] = root.findtext(space + "NextKeyMarker") or ""
+            query["version-id-marker"] = root.findtext(space + "NextVersionIdMarker") or ""
+
+    def gives_up(self, version: ObjectVersion) -> bool:
+        """Deletes a version for good. False: it is locked."""
+        try:
+            self._request("DELETE", version.key, {"versionId": version.id})
+        except S3Error as error:
+            if error.status in (400, 403):
+                return False
+            raise
+        return True
 
     def limited(self, policy: str) -> tuple[Credentials, str]:
         """Returns temporary credentials that may only do what the policy allows, and their session token (MinIO)."""

@@ -1,12 +1,21 @@
-//! A bar on the terminal for what moves many bytes.
+//! A bar on the terminal for what moves many bytes, or does much one by one.
 
 use crate::output::Printer;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A progress bar in bytes. It is hidden with `--json`, and when the output is no terminal.
 pub(crate) fn bytes_bar(printer: &Printer) -> ProgressBar {
+    bar(printer, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
+}
+
+/// Likewise in objects.
+pub(crate) fn objects_bar(printer: &Printer) -> ProgressBar {
+    bar(printer, "{bar:40} {pos}/{len} objects {eta}")
+}
+
+fn bar(printer: &Printer, template: &str) -> ProgressBar {
     let bar = if printer.is_json() { ProgressBar::hidden() } else { ProgressBar::new(0) };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}") {
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar

@@ -1,10 +1,30 @@
 //! `atollctl snapshot protect`: a snapshot that nobody drops until a date.
 
 use crate::output::{Printer, shown};
-use objstore::StoreError;
+use crate::progress;
+use clap::ValueEnum;
 use objstore::date::{self, utc};
 use objstore::protocol::Inspector;
+use objstore::{LockMode, StoreError};
 use serde_json::json;
+
+/// Who may end a lock of the store before its date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectLock {
+    /// an account with the right s3:BypassGovernanceRetention may end the lock early
+    Governance,
+    /// nobody may, not even you: the objects are stored, and paid for, until the date
+    Compliance,
+}
+
+impl From<ObjectLock> for LockMode {
+    fn from(lock: ObjectLock) -> Self {
+        match lock {
+            ObjectLock::Governance => Self::Governance,
+            ObjectLock::Compliance => Self::Compliance,
+        }
+    }
+}
 
 /// Protects the snapshot `name` until `until_us`. True: it is protected.
 pub(crate) async fn run(
@@ -12,20 +32,48 @@ pub(crate) async fn run(
     inspector: &Inspector,
     name: &str,
     until_us: u64,
+    lock: Option<ObjectLock>,
 ) -> Result<bool, StoreError> {
-    let until_s = match inspector.protect_snapshot(name, until_us / 1_000_000).await {
-        Ok(until_s) => until_s,
+    match protect(printer, inspector, name, until_us / 1_000_000, lock).await {
         Err(error @ (StoreError::Invalid(_) | StoreError::NotFound { .. })) => {
             eprintln!("atollctl: {error}");
-            return Ok(false);
+            Ok(false)
         }
-        Err(error) => return Err(error),
-    };
-    match printer.is_json() {
-        true => printer.json(&json!({ "name": name, "protected_until_s": until_s })),
-        false => printer.line(&format!("'{}' is protected until {}", shown(name), day_and_time(until_s))),
+        other => other.map(|()| true),
     }
-    Ok(true)
+}
+
+async fn protect(
+    printer: &Printer,
+    inspector: &Inspector,
+    name: &str,
+    until_s: u64,
+    lock: Option<ObjectLock>,
+) -> Result<(), StoreError> {
+    if lock.is_some() && !inspector.has_object_lock().await? {
+        return Err(StoreError::Invalid(
+            "the bucket has no object lock: stores give it to a bucket when it is made. Without --object-lock the snapshot is \
+             protected from everybody who goes through Atoll"
+                .to_owned(),
+        ));
+    }
+    let protected_s = inspector.protect_snapshot(name, until_s).await?;
+    let mut locked = 0;
+    if let Some(lock) = lock {
+        let bar = progress::objects_bar(printer);
+        let show = |done, all| progress::show(&bar, done, all);
+        locked = inspector.lock_snapshot(name, lock.into(), until_s, &show).await?;
+        bar.finish_and_clear();
+    }
+    if printer.is_json() {
+        printer.json(&json!({ "name": name, "protected_until_s": protected_s, "locked_objects": locked }));
+        return Ok(());
+    }
+    printer.line(&format!("'{}' is protected until {}", shown(name), day_and_time(protected_s)));
+    if locked > 0 {
+        printer.line(&format!("the store has locked its {locked} objects until {}", day_and_time(until_s)));
+    }
+    Ok(())
 }
 
 /// Seconds since 1970 for people.

@@ -45,6 +45,9 @@ pub(crate) enum SnapshotAction {
         /// '2027-01-31' or '2027-01-31 10:00:00', in UTC. The latest date that was given counts.
         #[arg(long, value_name = "DATE", value_parser = protect::parse_until)]
         until: u64,
+        /// Has the store lock each object of the snapshot, too, which needs a bucket with object lock.
+        #[arg(long, value_enum, value_name = "MODE")]
+        object_lock: Option<protect::ObjectLock>,
     },
 }
 
@@ -67,7 +70,9 @@ pub(crate) async fn run(
 ) -> Result<bool, StoreError> {
     match action {
         SnapshotAction::Create { name, .. } => create(printer, inspector, name).await,
-        SnapshotAction::Protect { name, until, .. } => protect::run(printer, inspector, name, *until).await,
+        SnapshotAction::Protect { name, until, object_lock, .. } => {
+            protect::run(printer, inspector, name, *until, *object_lock).await
+        }
         SnapshotAction::List { .. } => list(printer, inspector).await,
         SnapshotAction::Drop { name, pin, yes, .. } => {
             let consent = if *yes { Consent::Given } else { Consent::Asked };

@@ -32,6 +32,7 @@ pub use requests::bucket::{Bucket, SlotOutcome};
 #[cfg(any(test, feature = "faults"))]
 pub use requests::fault;
 pub use requests::s3::credentials::Keys;
+pub use requests::s3::object_lock::LockMode;
 pub use requests::s3::region;
 pub use requests::unfinished::UnfinishedUpload;
 pub use requests::upload::stream::Pace;

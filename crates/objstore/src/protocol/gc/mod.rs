@@ -35,9 +35,7 @@ mod plan;
 mod tombs;
 
 pub(crate) use collector::run;
-#[cfg(test)]
-pub(crate) use held::keys_of_pin;
-pub(crate) use held::{Held, held_among};
+pub(crate) use held::{Held, held_among, keys_of_pin};
 pub(crate) use history::RootHistory;
 pub use history_queue::HistoryLimits;
 pub(crate) use history_queue::HistoryQueue;

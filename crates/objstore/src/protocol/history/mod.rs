@@ -6,6 +6,7 @@ pub(in crate::protocol) mod clone_test;
 pub(in crate::protocol) mod history_status;
 #[cfg(test)]
 pub(in crate::protocol) mod history_test;
+pub(in crate::protocol) mod lock;
 pub(in crate::protocol) mod log_cut;
 pub(in crate::protocol) mod mount;
 #[cfg(test)]

@@ -42,6 +42,11 @@ impl CryptoProvider for RustCrypto {
     }
 }
 
+/// The SHA-256 of `bytes`.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
 /// 32 hexadecimal digits of the SHA-256 of `bytes`: names that two texts never share.
 pub(crate) fn fingerprint(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect()

@@ -3,5 +3,6 @@
 pub(crate) mod credentials;
 pub(crate) mod crypto;
 pub(crate) mod direct;
+pub(crate) mod object_lock;
 pub mod region;
 pub(crate) mod s3_uploads;

@@ -60,7 +60,7 @@ fn next_page(page: &str) -> Option<Marker> {
 }
 
 /// The content of the first element `tag`. S3's answers have no attributes or comments in these.
-fn text_of(xml: &str, tag: &str) -> Option<String> {
+pub(crate) fn text_of(xml: &str, tag: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{tag}>"))?;
     let (text, _) = rest.split_once(&format!("</{tag}>"))?;
     let plain =
