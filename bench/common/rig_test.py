@@ -141,3 +141,11 @@ def test_a_goal_compares_any_two_setups():
         "| sync | ≥ 0.5 of Atoll local | 0.25 | no |",
         "| sync | ≥ 0.5 of Atoll local | not measured |  |",
     ]
+
+
+def test_a_goal_may_be_a_figure_of_one_setup():
+    figures = {"slowest": {"median": 0.84, "ratio": 1.04}}
+    reports = {"tpcc": {"results": {"tpcc": {"setups": {"Atoll": figures}}}}}
+    goal = goals.Goal("slowest minute", "tpcc", ("tpcc",), "slowest", least=0.93, against=goals.ITSELF)
+    lines = goals.goals_table(reports, (goal,)).splitlines()[4:]
+    assert lines == ["| slowest minute | ≥ 0.93, of Atoll alone | 0.84 | no |"]
