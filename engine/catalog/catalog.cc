@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <tuple>
 
 #include "base/border/border.h"
@@ -443,26 +444,23 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   return Status::Ok();
 }
 
+// What is being deleted stays in `pending` until it is gone: dropped_indexes() tells clones of it.
 Status Catalog::reclaim() {
   std::vector<Doomed> taken;
   {
     const MutexLock lock(impl_->change_mutex);
     if (impl_->pending.empty()) return Status::Ok();
     const uint64_t oldest = impl_->rows->oldest_snapshot();
-    std::vector<Doomed> &pending = impl_->pending;
-    const auto unread = std::partition(pending.begin(), pending.end(), [oldest](const Doomed &doomed) {
-      return oldest < doomed.read_before;
-    });
-    taken.assign(std::make_move_iterator(unread), std::make_move_iterator(pending.end()));
-    pending.erase(unread, pending.end());
+    std::copy_if(impl_->pending.begin(), impl_->pending.end(), std::back_inserter(taken),
+                 [oldest](const Doomed &doomed) { return oldest >= doomed.read_before; });
   }
   if (taken.empty()) return Status::Ok();
-  const Status status = impl_->reclaim(taken);
-  if (!status.ok()) {
-    const MutexLock lock(impl_->change_mutex);
-    impl_->pending.insert(impl_->pending.end(), taken.begin(), taken.end());
-  }
-  return status;
+  ATOLL_RETURN_IF_ERROR(impl_->reclaim(taken));
+  std::set<uint64_t> gone;
+  for (const Doomed &doomed : taken) gone.insert(doomed.number);
+  const MutexLock lock(impl_->change_mutex);
+  std::erase_if(impl_->pending, [&gone](const Doomed &doomed) { return gone.contains(doomed.number); });
+  return Status::Ok();
 }
 
 }  // namespace atoll::catalog

@@ -109,6 +109,7 @@ struct Place {
 struct Clone {
   TableDef def;
   Place place;
+  std::vector<uint16_t> dropped_indexes = {};  // see Catalog::dropped_indexes()
 };
 
 struct DatabaseDef {
@@ -173,6 +174,9 @@ class Catalog {
   // stores the tables, a crash or give_up() removes what was written there. Errors: as create().
   Status reserve(size_t count, std::vector<Place> *places);
   void give_up(const std::vector<Place> &places) noexcept;
+  // The ordinals of indexes that a table had, and whose entries reclaim() has not deleted yet. A clone asks
+  // before it copies or shares entries: it may get these too.
+  std::vector<uint16_t> dropped_indexes(const TableDef &table) const;
   // Stores clones of tables that are there, all in one write. Each gets the counter and the statistics of its
   // source. Errors: as create().
   Status add_clones(const std::vector<Clone> &clones);

@@ -1,6 +1,8 @@
 // Clones: places for their rows, and their definitions.
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
+
 #include "base/border/border.h"
 #include "base/clock.h"
 #include "catalog/catalog_impl.h"
@@ -30,6 +32,20 @@ Status Catalog::reserve(size_t count, std::vector<Place> *places) {
   return impl_->write(&batch, true);
 }
 
+std::vector<uint16_t> Catalog::dropped_indexes(const TableDef &table) const {
+  const MutexLock lock(impl_->change_mutex);
+  std::vector<uint16_t> ordinals;
+  for (uint16_t ordinal = 1; ordinal < table.next_ordinal; ordinal++) {
+    const Doomed::Range range = index_range(table, ordinal);
+    for (const Doomed &doomed : impl_->pending)
+      if (std::find(doomed.ranges.begin(), doomed.ranges.end(), range) != doomed.ranges.end()) {
+        ordinals.push_back(ordinal);
+        break;
+      }
+  }
+  return ordinals;
+}
+
 // Where there is no memory for it, the next opening does it.
 void Catalog::give_up(const std::vector<Place> &places) noexcept {
   guarded_or_nothing([&] {
@@ -46,7 +62,8 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
   std::map<uint32_t, std::string> statistics;
   std::set<uint32_t> unwritten;
   rocksdb::WriteBatch batch;
-  for (const auto &[def, place] : clones) {
+  Doomed doomed;
+  for (const auto &[def, place, dropped_indexes] : clones) {
     if (impl_->find(def.database, def.name)) return exists_already(def.database, def.name);
     TableDef table = def;
     table.id = place.prefix != 0 ? place.prefix : impl_->meta.next_id++;
@@ -54,6 +71,7 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
     if (place.prefix != 0) impl_->remove(&batch, doomed_key(place.doomed));
     table.created_us = now_us();
     impl_->put_table(&batch, table);
+    for (const uint16_t ordinal : dropped_indexes) doomed.ranges.push_back(index_range(table, ordinal));
     if (const uint64_t next = auto_increment(def.id); next != 0) {
       counters[table.id] = next;
       impl_->put(&batch, auto_increment_key(table.id), auto_increment_value(next));
@@ -65,6 +83,7 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
     stored.push_back(Impl::arrival(table, nullptr));
   }
   impl_->put(&batch, meta_key(), encode(impl_->meta));
+  if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
   uint64_t visible_from = 0;
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true, &visible_from));
   for (Impl::Arrival &each : stored) {
@@ -72,6 +91,7 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
     impl_->install(std::move(each));
   }
   // As install(): nothing here needs memory.
+  if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   const ExclusiveLock values(impl_->mutex);
   impl_->auto_increments.merge(counters);
   impl_->statistics.merge(statistics);

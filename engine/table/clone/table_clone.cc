@@ -96,6 +96,7 @@ Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *
   for (const CloneOrder &order : orders) {
     if (is_cancelled()) return killed();
     catalog::Clone &clone = clones.emplace_back(catalog::Clone{definition_of(order), {}});
+    clone.dropped_indexes = catalog->dropped_indexes(*order.source);
     if (is_in_shared_family(*order.source)) {
       clone.place = places.next();
       ATOLL_RETURN_IF_ERROR(copy_rows(rows, families, *order.source, clone.place, is_cancelled));

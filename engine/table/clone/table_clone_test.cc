@@ -69,6 +69,29 @@ TEST_F(TableCloneTest, has_the_rows_of_tables_of_both_kinds) {
   }
 }
 
+TEST_F(TableCloneTest, entries_of_a_dropped_index_go_from_the_clone_too) {
+  std::vector<CloneOrder> orders;
+  for (const bool own_family : {false, true}) {
+    const std::string name = own_family ? "large" : "small";
+    TableDef table = *create(name, own_family);
+    table.indexes.pop_back();
+    ASSERT_ATOLL_OK(catalog_->update(table));
+    orders.push_back({catalog_->find(table.id), "e", name});
+  }
+  ASSERT_ATOLL_OK(clone(orders));
+  for (int round = 0; round < 2; round++) {
+    for (const char *name : {"small", "large"}) {
+      const TablePtr made = catalog_->find("e", name);
+      ASSERT_TRUE(made);
+      EXPECT_EQ(get(*made, 1), std::string("of ") + name);
+      EXPECT_EQ(get(*made, 2), round == 0 ? std::string("of ") + name : "");
+    }
+    // The catalog remembers over a restart what is left to delete.
+    ASSERT_ATOLL_OK(open());
+    ASSERT_ATOLL_OK(catalog_->reclaim());
+  }
+}
+
 TEST_F(TableCloneTest, goes_its_own_way) {
   const TablePtr table = create("t", true);
   ASSERT_ATOLL_OK(clone({{table, "d", "t2"}}));
