@@ -137,10 +137,18 @@ class S3Client:
         try:
             self._request("DELETE", version.key, {"versionId": version.id})
         except S3Error as error:
-            if error.status in (400, 403):
+            if "WORM" in str(error) or error.code == "ObjectLocked":
                 return False
             raise
         return True
+
+    def lock_mode(self, key: str) -> str:
+        body = self._request("GET", key, {"retention": ""})[1]
+        fields = {
+            each.tag.rpartition("}")[2]: each.text or ""
+            for each in xml.etree.ElementTree.fromstring(body).iter()
+        }
+        return fields["Mode"]
 
     def limited(self, policy: str) -> tuple[Credentials, str]:
         """Returns temporary credentials that may only do what the policy allows, and their session token (MinIO)."""

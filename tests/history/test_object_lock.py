@@ -1,6 +1,7 @@
 """Goal:   what `atollctl snapshot protect --object-lock` locks is deleted for nobody, and is all that a clone of the
         snapshot needs; a bucket without object lock says so.
-Method: an intruder with all rights deletes every version of every object that the store gives up; then a clone.
+Method: an intruder with all rights deletes every version that the store gives up, and hides the others behind delete
+        markers and newer versions; these are deleted, and the snapshot is cloned.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import time
 
 from harness.atollctl import atollctl
 from harness.digest import database_digests
-from harness.objectstores import Minio
-from harness.s3 import S3Client
+from harness.objectstores import Minio, ObjectStore
+from harness.s3 import ObjectVersion, S3Client
 from harness.server import Server
 from test_history import fill, told
 
@@ -20,33 +21,84 @@ def in_an_hour() -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + 3600))
 
 
-def lock(server: Server, mode: str) -> int:
+def lock(server: Server, mode: str, until: str) -> int:
     """Protects the snapshot `audit`; returns how many objects the store has locked."""
-    behind = ("audit", "--until", in_an_hour(), "--object-lock", mode)
+    behind = ("audit", "--until", until, "--object-lock", mode)
     return told(server, "snapshot", "protect", behind=behind)["locked_objects"]
+
+
+def locked_bucket(store: ObjectStore) -> S3Client:
+    bucket = S3Client(store.endpoint, "locked", store.credentials)
+    bucket.create_bucket(object_lock=True)
+    return bucket
+
+
+def attack(bucket: S3Client) -> set[ObjectVersion]:
+    """Deletes every version that the store gives up, and hides the others; returns these."""
+    kept = {version for version in bucket.versions() if not bucket.gives_up(version)}
+    for number, key in enumerate(sorted({version.key for version in kept})):
+        bucket.delete(key)
+        if number % 2 == 0:
+            bucket.put(key, b"nothing of yours")
+    return kept
+
+
+def uncover(bucket: S3Client, kept: set[ObjectVersion]) -> None:
+    """As docs/operations.md says."""
+    for version in set(bucket.versions()) - kept:
+        assert bucket.gives_up(version), version
 
 
 def test_a_locked_snapshot_outlives_whoever_may_delete_everything(lab) -> None:
     store = lab.store(Minio)
-    bucket = S3Client(store.endpoint, "locked", store.credentials)
-    bucket.create_bucket(object_lock=True)
+    bucket = locked_bucket(store)
     server = lab.s3_server(store, atoll_url="s3://locked/db", atoll_durability="sync")
     server.start()
     fill(server)
     before = database_digests(server, "shop")
     server.run("SELECT ATOLL_SNAPSHOT('audit')")
-    locked = lock(server, "compliance")
-    assert locked > 5
-    assert lock(server, "governance") == locked, "a stronger lock stays"
+    until = in_an_hour()
+    locked = lock(server, "compliance", until)
+    lock(server, "governance", until)
+    assert bucket.lock_mode("db/db.json") == "COMPLIANCE", "a stronger lock stays"
     server.run("DELETE FROM shop.orders")
     server.stop()
 
-    kept = {version.key for version in bucket.versions() if not bucket.gives_up(version)}
-    assert len(kept) == locked
+    kept = attack(bucket)
+    assert len(kept) == locked > 5
+    lost = atollctl(server, "snapshot", "list")
+    assert lost.returncode != 0, lost
+    uncover(bucket, kept)
     child = lab.s3_server(store, "child", atoll_url="s3://locked/child", atoll_durability="sync")
     told(server, "clone", behind=("s3://locked/child", "--snapshot", "audit"))
     child.start()
     assert database_digests(child, "shop") == before
+
+
+def test_a_locked_snapshot_of_a_clone_keeps_what_its_parent_has(lab) -> None:
+    store = lab.store(Minio)
+    bucket = locked_bucket(store)
+    parent = lab.s3_server(store, "parent", atoll_url="s3://locked/db", atoll_durability="sync")
+    parent.start()
+    fill(parent)
+    told(parent, "clone", behind=("s3://locked/child",))
+    parent.stop()
+    child = lab.s3_server(store, "child", atoll_url="s3://locked/child", atoll_durability="sync")
+    child.start()
+    child.run("UPDATE shop.orders SET body = 'changed in the clone' WHERE id = 7")
+    before = database_digests(child, "shop")
+    child.run("SELECT ATOLL_SNAPSHOT('audit')")
+    until = in_an_hour()
+    lock(child, "governance", until)
+    longer = in_an_hour()
+    lock(child, "governance", longer)
+    child.stop()
+
+    uncover(bucket, attack(bucket))
+    heir = lab.s3_server(store, "heir", atoll_url="s3://locked/heir", atoll_durability="sync")
+    told(child, "clone", behind=("s3://locked/heir", "--snapshot", "audit"))
+    heir.start()
+    assert database_digests(heir, "shop") == before
 
 
 def test_a_bucket_without_object_lock_says_so_and_protects_nothing(lab) -> None:
@@ -65,8 +117,7 @@ def test_a_bucket_without_object_lock_says_so_and_protects_nothing(lab) -> None:
 
 def test_a_lock_that_the_key_may_not_set_is_refused_with_the_reason(lab) -> None:
     store = lab.store(Minio)
-    bucket = S3Client(store.endpoint, "locked", store.credentials)
-    bucket.create_bucket(object_lock=True)
+    bucket = locked_bucket(store)
     server = lab.s3_server(store, atoll_url="s3://locked/db", atoll_durability="sync")
     server.start()
     server.run("SELECT ATOLL_SNAPSHOT('audit')")
@@ -86,4 +137,5 @@ def test_a_lock_that_the_key_may_not_set_is_refused_with_the_reason(lab) -> None
         "protect",
         behind=("audit", "--until", in_an_hour(), "--object-lock", "governance"),
     )
-    assert refused.returncode != 0 and "AccessDenied" in refused.stderr, refused
+    assert refused.returncode != 0 and "s3:PutObjectRetention" in refused.stderr, refused
+    assert "not all of its objects are locked: repeat" in refused.stderr, refused

@@ -52,8 +52,8 @@ async fn protect(
 ) -> Result<(), StoreError> {
     if lock.is_some() && !inspector.has_object_lock().await? {
         return Err(StoreError::Invalid(
-            "the bucket has no object lock: stores give it to a bucket when it is made. Without --object-lock the snapshot is \
-             protected from everybody who goes through Atoll"
+            "the bucket has no object lock: it is switched on at the store, with many stores only when a bucket is made. Without \
+             --object-lock the snapshot is protected from everybody who goes through Atoll"
                 .to_owned(),
         ));
     }
@@ -62,8 +62,16 @@ async fn protect(
     if let Some(lock) = lock {
         let bar = progress::objects_bar(printer);
         let show = |done, all| progress::show(&bar, done, all);
-        locked = inspector.lock_snapshot(name, lock.into(), until_s, &show).await?;
+        let done = inspector.lock_snapshot(name, lock.into(), until_s, &show).await;
         bar.finish_and_clear();
+        if done.is_err() {
+            let until = day_and_time(protected_s);
+            eprintln!(
+                "atollctl: '{}' is protected until {until}, but not all of its objects are locked: repeat the command",
+                shown(name)
+            );
+        }
+        locked = done?;
     }
     if printer.is_json() {
         printer.json(&json!({ "name": name, "protected_until_s": protected_s, "locked_objects": locked }));
@@ -71,7 +79,10 @@ async fn protect(
     }
     printer.line(&format!("'{}' is protected until {}", shown(name), day_and_time(protected_s)));
     if locked > 0 {
-        printer.line(&format!("the store has locked its {locked} objects until {}", day_and_time(until_s)));
+        printer.line(&format!(
+            "the store has locked its {locked} objects at least until {}",
+            day_and_time(until_s)
+        ));
     }
     Ok(())
 }

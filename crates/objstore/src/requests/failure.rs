@@ -29,6 +29,9 @@ pub(crate) enum Class {
 const DAMAGED: [&str; 4] =
     ["XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "BadDigest", "InvalidDigest"];
 
+/// The operation of a request that asks for, or sets, an object lock: it needs rights that no other request needs.
+pub(crate) const LOCKING: &str = "locking";
+
 /// One failed attempt, understood.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -85,7 +88,7 @@ impl Failure {
         attempts: u32,
     ) -> StoreError {
         let answer = self.answer();
-        let hint = self.hint();
+        let hint = self.hint(operation);
         let tries = if attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
         let message = format!("{operation} {key} in {place} failed{tries}: {answer}{hint}");
         match self.class {
@@ -110,7 +113,7 @@ impl Failure {
     }
 
     /// What to do next, as a sentence with a leading space; empty when there is nothing to say.
-    fn hint(&self) -> &'static str {
+    fn hint(&self, operation: &str) -> &'static str {
         match self.s3_code.as_deref() {
             Some("InvalidAccessKeyId" | "XAdminUserNotFound") => {
                 return ". The endpoint does not know this access key: check atoll_s3_access_key";
@@ -129,6 +132,9 @@ impl Failure {
             }
             Some("NoSuchBucket") => {
                 return ". There is no bucket of this name: create it, or correct the bucket URL";
+            }
+            Some("AccessDenied") if operation == LOCKING => {
+                return ". Grant the key s3:PutObjectRetention, GetObjectRetention and GetBucketObjectLockConfiguration";
             }
             Some("AccessDenied" | "AllAccessDisabled") => {
                 return ". The key is valid but may not do this: grant it s3:GetObject, PutObject, DeleteObject and ListBucket, or check atoll_s3_access_key";

@@ -4,13 +4,15 @@ use crate::error::{Result, StoreError};
 use crate::protocol::copies::adopt::Progress;
 use crate::protocol::format::names;
 use crate::protocol::gc;
-use crate::protocol::history::pin::SnapshotName;
+use crate::protocol::history::pin::{self, SnapshotName};
 use crate::protocol::inspection::inspect::Inspector;
+use crate::requests::origin;
 use crate::requests::s3::object_lock::LockMode;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// PUTs in flight.
+/// PUTs in flight: as many as GETs of small objects elsewhere.
 const PARALLEL_LOCKS: usize = 32;
 
 impl Inspector {
@@ -19,8 +21,8 @@ impl Inspector {
         self.bucket().has_object_lock().await
     }
 
-    /// Locks every object that a restore of the snapshot `name` reads, until `until_s`, in seconds since 1970. Returns how many
-    /// they are; `progress` is told how many of how many are locked. Repeated after an error, it begins again, which does no harm.
+    /// Locks every object that a clone of the snapshot `name` reads, and that keeps the snapshot from being dropped, until `until_s`,
+    /// in seconds since 1970. Returns how many they are; `progress` is told how many of how many are locked. Repeated after an error, it begins again, which does no harm.
     ///
     /// Requires: the snapshot is protected until then, so that no program of Atoll deletes these objects. Errors: `NotFound`
     /// without the snapshot; `Refused` without the right `s3:PutObjectRetention`. Requests: those that read the root, and a PUT per object.
@@ -36,7 +38,14 @@ impl Inspector {
         if keys.is_empty() {
             return Err(StoreError::NotFound { operation: "locking", object: format!("snapshot '{name}'") });
         }
-        keys.extend([names::DB.into(), pin.into(), SnapshotName::key(name).into()]);
+        // A clone of a clone begins with the pins that this one has in its parents.
+        let origins = keys.iter().filter_map(|key| origin::split(key).0.map(str::to_owned));
+        let parents: BTreeSet<String> = origins.collect();
+        let own_pin = pin::clone_key(&self.identity().await?.db_uuid);
+        keys.extend(parents.iter().map(|parent| Arc::from(origin::join(parent, &own_pin))));
+        let named = SnapshotName::key(name);
+        let protection = names::protection(&named, until_s);
+        keys.extend([names::DB, &*pin, &*named, &*protection].map(Arc::from));
         let all = keys.len() as u64;
         let lock = |key: Arc<str>| async move { self.bucket().lock_object(&key, mode, until_s).await };
         let mut locks = stream::iter(keys).map(lock).buffer_unordered(PARALLEL_LOCKS);

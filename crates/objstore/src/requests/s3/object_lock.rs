@@ -1,11 +1,12 @@
 //! The object lock of S3: a version of an object that the store deletes for nobody until a date.
 //!
-//! Only a bucket that was made with it has it, and such a bucket keeps the old versions of what is deleted. A locked object can
-//! still be hidden by a delete marker; who takes the marker away has the object back.
+//! A bucket with it keeps the old versions of what is deleted or overwritten. So a locked version can still be hidden, by a delete
+//! marker or a newer version; who deletes these has the object back.
 
 use crate::date::{parse, utc};
 use crate::error::{Result, StoreError};
 use crate::requests::bucket::{Attempt, Bucket};
+use crate::requests::failure::{Failure, LOCKING};
 use crate::requests::s3::crypto::sha256;
 use crate::requests::s3::direct::{Answer, Direct, unclear};
 use crate::requests::s3::s3_uploads::text_of;
@@ -14,7 +15,6 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
-use std::sync::Arc;
 
 /// Who may end a lock before its date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,17 +39,18 @@ impl LockMode {
 }
 
 impl Bucket {
-    /// Whether the bucket was made with object lock. Errors: those of a request. Requests: one GET.
+    /// Whether the bucket has object lock. Errors: those of a request. Requests: one GET.
     pub async fn has_object_lock(&self) -> Result<bool> {
         let Some(direct) = &self.parts.direct else { return Ok(false) };
-        self.repeat("asking for the object lock", "", &self.parts.stats.requests_get, 0, || async {
+        self.repeat(LOCKING, "snapshots", &self.parts.stats.requests_get, 0, || async {
             let answer = direct.send(Method::GET, "", "object-lock=", HeaderMap::new(), Bytes::new()).await?;
-            match answer.status {
-                status if status.is_success() => {
-                    Ok(text_of(&answer.text, "ObjectLockEnabled").as_deref() == Some("Enabled"))
+            if answer.status.is_success() {
+                return Ok(text_of(&answer.text, "ObjectLockEnabled").as_deref() == Some("Enabled"));
+            }
+            match text_of(&answer.text, "Code").as_deref() {
+                Some("ObjectLockConfigurationNotFoundError" | "NotImplemented" | "MethodNotAllowed") => {
+                    Ok(false)
                 }
-                // Also of a server that does not know the question.
-                StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_IMPLEMENTED => Ok(false),
                 _ => Err(refusal(&answer)),
             }
         })
@@ -57,27 +58,30 @@ impl Bucket {
     }
 
     /// Locks the object `key`, which may belong to a parent in the same bucket, until `until_s`, in seconds since 1970. A lock that
-    /// it has, and that is as strong, stays.
+    /// it has, and that is as strong, stays; one of the mode Compliance stays so and becomes longer.
     ///
-    /// Errors: `Invalid` for a bucket that is a directory; `NotFound`; `Refused`. Requests: a PUT; a GET when that is refused.
+    /// Errors: `Invalid` for a bucket that is a directory; `NotFound`; `Refused`. Requests: a PUT; when that is refused a GET, and
+    /// perhaps another PUT.
     pub async fn lock_object(&self, key: &str, mode: LockMode, until_s: u64) -> Result<()> {
         let Some(direct) = &self.parts.direct else {
             return Err(StoreError::Invalid(format!("{} has no object lock", self.place())));
         };
         let (_, path) = self.source(key)?;
-        let body = Bytes::from(retention(mode, until_s));
-        let headers = checksum_header(&body)?;
-        self.repeat("locking", key, &self.parts.stats.requests_put, 0, || async {
-            let request = (Method::PUT, headers.clone(), body.clone());
-            let answer = direct.send(request.0, path.as_ref(), "retention=", request.1, request.2).await?;
+        self.repeat(LOCKING, key, &self.parts.stats.requests_put, 0, || async {
+            let answer = put_retention(direct, path.as_ref(), mode, until_s).await?;
             match answer.status {
-                status if status.is_success() => Ok(()),
-                // Which status an object with a stronger lock gives depends on the store.
-                status
-                    if status.is_client_error()
-                        && is_locked(direct, path.as_ref(), mode, until_s).await? =>
-                {
-                    Ok(())
+                status if status.is_success() => return Ok(()),
+                StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                    return Err(absent(path.as_ref(), &answer));
+                }
+                StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => return Err(refusal(&answer)),
+                _ => {}
+            }
+            match retention_of(direct, path.as_ref()).await? {
+                Some((has, until)) if has >= mode && until >= until_s => Ok(()),
+                Some((LockMode::Compliance, _)) if mode < LockMode::Compliance => {
+                    let longer = put_retention(direct, path.as_ref(), LockMode::Compliance, until_s).await?;
+                    if longer.status.is_success() { Ok(()) } else { Err(refusal(&longer)) }
                 }
                 _ => Err(refusal(&answer)),
             }
@@ -86,16 +90,20 @@ impl Bucket {
     }
 }
 
-/// Whether an object is locked at least so.
-async fn is_locked(direct: &Arc<Direct>, path: &str, mode: LockMode, until_s: u64) -> Attempt<bool> {
-    let answer = direct.send(Method::GET, path, "retention=", HeaderMap::new(), Bytes::new()).await?;
-    Ok(answer.status.is_success() && is_as_strong(&answer.text, mode, until_s))
+async fn put_retention(direct: &Direct, path: &str, mode: LockMode, until_s: u64) -> Attempt<Answer> {
+    let body = Bytes::from(retention(mode, until_s));
+    direct.send(Method::PUT, path, "retention=", checksum_header(&body)?, body).await
 }
 
-fn is_as_strong(retention: &str, mode: LockMode, until_s: u64) -> bool {
-    let has = text_of(retention, "Mode").and_then(|word| LockMode::parse(&word));
-    let until_us = text_of(retention, "RetainUntilDate").and_then(|date| parse(&date).ok());
-    has.is_some_and(|has| has >= mode) && until_us.is_some_and(|until_us| until_us / 1_000_000 >= until_s)
+/// The lock that an object has: its mode and its end, in seconds since 1970.
+async fn retention_of(direct: &Direct, path: &str) -> Attempt<Option<(LockMode, u64)>> {
+    let answer = direct.send(Method::GET, path, "retention=", HeaderMap::new(), Bytes::new()).await?;
+    Ok(if answer.status.is_success() { parse_retention(&answer.text) } else { None })
+}
+
+fn parse_retention(text: &str) -> Option<(LockMode, u64)> {
+    let mode = LockMode::parse(&text_of(text, "Mode")?)?;
+    Some((mode, parse(&text_of(text, "RetainUntilDate")?).ok()? / 1_000_000))
 }
 
 fn retention(mode: LockMode, until_s: u64) -> String {
@@ -109,14 +117,19 @@ fn retention(mode: LockMode, until_s: u64) -> String {
 }
 
 /// S3 takes such a request with a checksum only.
-fn checksum_header(body: &[u8]) -> Result<HeaderMap> {
+fn checksum_header(body: &[u8]) -> Attempt<HeaderMap> {
     let value = HeaderValue::from_str(&BASE64_STANDARD.encode(sha256(body)))
-        .map_err(|error| StoreError::Bug(format!("a checksum as a header: {error}")))?;
+        .map_err(|error| unclear(format!("a checksum as a header: {error}")))?;
     Ok(HeaderMap::from_iter([(HeaderName::from_static("x-amz-checksum-sha256"), value)]))
 }
 
-fn refusal(answer: &Answer) -> crate::requests::failure::Failure {
+fn refusal(answer: &Answer) -> Failure {
     unclear(format!("status code: {}: {}", answer.status, answer.text))
+}
+
+fn absent(path: &str, answer: &Answer) -> Failure {
+    let source = answer.text.clone().into();
+    Failure::new(&object_store::Error::NotFound { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -131,12 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn a_weaker_or_shorter_lock_does_not_do() {
-        let now = retention(LockMode::Governance, 1000);
-        assert!(is_as_strong(&now, LockMode::Governance, 1000));
-        assert!(!is_as_strong(&now, LockMode::Governance, 1001));
-        assert!(!is_as_strong(&now, LockMode::Compliance, 1000));
-        assert!(is_as_strong(&retention(LockMode::Compliance, 1001), LockMode::Governance, 1000));
-        assert!(!is_as_strong("<Error/>", LockMode::Governance, 1000));
+    fn what_was_set_is_read_back() {
+        for mode in [LockMode::Governance, LockMode::Compliance] {
+            assert_eq!(parse_retention(&retention(mode, 1000)), Some((mode, 1000)));
+        }
+        assert!(LockMode::Compliance > LockMode::Governance);
+        assert_eq!(parse_retention("<Error/>"), None);
+        let other = retention(LockMode::Governance, 1000).replace("GOVERNANCE", "OTHER");
+        assert_eq!(parse_retention(&other), None);
     }
 }
