@@ -246,7 +246,8 @@ fn commits_that_arrive_together_share_a_chunk() {
     let tuning = Tuning { chunk_bytes_max, ship_bytes, ship_interval, chunks_in_flight, ..quick() };
     let mut db = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
     let mut model = Model::default();
-    store.set_latency(Duration::from_millis(200));
+    let latency = Duration::from_millis(200);
+    store.set_latency(latency);
     // The pace follows from what the first chunks took.
     for commit in 0..3 {
         let position = db.commit(&mut model, 0b11, commit, 0);
@@ -254,6 +255,8 @@ fn commits_that_arrive_together_share_a_chunk() {
         db.store.after_commit(position, WAIT).unwrap();
     }
     let before = db.store.stats().wal_chunks_shipped;
+    let began = Instant::now();
+    let mut arriving = Duration::ZERO;
     std::thread::scope(|scope| {
         let mut waiting = Vec::new();
         for commit in 0..16 {
@@ -263,10 +266,14 @@ fn commits_that_arrive_together_share_a_chunk() {
             waiting.push(scope.spawn(move || store.after_commit(position, WAIT)));
             std::thread::sleep(Duration::from_millis(1));
         }
+        arriving = began.elapsed();
         waiting.into_iter().for_each(|commit| commit.join().unwrap().unwrap());
     });
     let chunks = db.store.stats().wal_chunks_shipped - before;
-    assert!((1..=3).contains(&chunks), "{chunks} chunks for 16 commits");
+    // On a busy machine they arrive over several paces.
+    let pace = latency.as_millis() / chunks_in_flight as u128;
+    let most = 3 + (arriving.as_millis() / pace) as u64;
+    assert!((1..=most).contains(&chunks), "{chunks} chunks for 16 commits within {arriving:?}");
     crash(db);
 }
 
