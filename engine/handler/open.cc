@@ -178,7 +178,7 @@ int ha_atoll::close() {
 int ha_atoll::reset() {
   reader_.end_statement();
   parallel_.reset();
-  multi_range_.begin(0);
+  multi_range_.end();
   view_.set_condition(nullptr);
   view_.set_keyread(false);
   reader_.wanted().entries_suffice = false;

@@ -15,10 +15,17 @@ using Found = at::RowCursor::Found;
 namespace atoll::handler {
 
 void MultiRange::begin(uint range_count) {
-  way_ = range_count == 1 ? Way::kOneByOne : Way::kUndecided;
+  end();
+  if (range_count == 1) way_ = Way::kOneByOne;
+  reader_.restart_batch();
+}
+
+void MultiRange::end() {
+  way_ = Way::kUndecided;
   has_ended_ = false;
   has_unread_ = false;
-  reader_.restart_batch();
+  origins_.clear();
+  ranges_begun_ = 0;
 }
 
 Status MultiRange::decide(size_t rows_wanted, Found *found) {

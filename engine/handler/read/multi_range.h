@@ -27,8 +27,10 @@ class MultiRange {
              const SearchKeys *keys)
       : file_(*file), layout_(layout), reader_(*reader), keys_(*keys) {}
 
-  // A read begins; 0: it is over.
+  // A read begins.
   void begin(uint range_count);
+  // The statement is over.
+  void end();
   // Before the first row: decides whether rows are looked up together, `rows_wanted` of them at first.
   // kTooNew: the table is too new for the snapshot. Errors: of reading.
   Status decide(size_t rows_wanted, table::RowCursor::Found *found);

@@ -63,6 +63,13 @@ class ServerCheck final : public at::CheckView {
     push_warning(thd_, Sql_condition::WARN_LEVEL_NOTE, ER_NOT_KEYFILE, text.c_str());
   }
 
+  void explain_early_end() {
+    const std::string text = "ATOLL: " + place("") + ": CHECK TABLE has ended after " +
+                             std::to_string(at::TableCheck::kProblemsMax) +
+                             " problems; what is behind them was not looked at";
+    push_warning(thd_, Sql_condition::WARN_LEVEL_NOTE, ER_NOT_KEYFILE, text.c_str());
+  }
+
   // `status`: of a check that could not go on.
   void explain_end(const Status &status) {
     const std::string text = "ATOLL: " + place("") + ": " + explained(status);
@@ -91,6 +98,7 @@ int ha_atoll::check(THD *thd, HA_CHECK_OPT *options) {
     view.complain("", status.message());
   else if (!status.ok())
     view.explain_end(status);
+  if (check.problems() >= at::TableCheck::kProblemsMax) view.explain_early_end();
   if (check.problems() > 0 || status.code() == Code::kCorruption) return HA_ADMIN_CORRUPT;
   return status.ok() ? HA_ADMIN_OK : HA_ADMIN_FAILED;
 }

@@ -130,7 +130,8 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // checked by the server against rows
   if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: likewise
   atoll::engine::Engine *running = atoll::engine::running();
-  at::BulkCopy::Target target{running->database(), running->database(), running->settings().flush_at_commit(),
+  at::BulkCopy::Target target{running->database(), running->database(),
+                              [running] { return running->settings().flush_at_commit(); },
                               move_to_own_family(share_)};
   bulk_ = std::make_unique<at::BulkCopy>(std::move(target), layout_,
                                          ah::Session::of(ha_thd(), true)->sort_budget());

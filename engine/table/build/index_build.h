@@ -32,9 +32,10 @@ class BuildView {
   virtual bool has_virtual() const = 0;
   // Computes these in record(). Errors: kInvalid; the server has been told the reason.
   virtual Status compute() = 0;
-  // For a message about a duplicate: puts the columns' defaults into record(), or the row that has
-  // `primary_key` as of `snapshot`, if it can be read. Its text stands in *buffer.
+  // For a message about a duplicate: puts the columns' defaults into record().
   virtual void clear_record() = 0;
+  // Likewise the row that has `primary_key` as of `snapshot`, or the defaults if it cannot be read. Its text
+  // stands in *buffer.
   virtual void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
                         std::string *buffer) = 0;
   // Is the build to end?

@@ -10,7 +10,6 @@
 namespace atoll::table {
 namespace {
 
-constexpr uint64_t kProblemsMax = 10;    // named by one check
 constexpr size_t kShownBytesMax = 64;    // of a key or a value in a message
 constexpr uint64_t kKilledEvery = 1024;  // entries between two looks whether the statement was killed
 

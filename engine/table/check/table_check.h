@@ -38,8 +38,8 @@ class CheckView {
 
   // Tells the user. `index`: empty for the rows.
   virtual void complain(const std::string &index, const std::string &problem) = 0;
-  // The entries of an index are not those of its rows: if it has virtual columns, there is another reason for
-  // that than damage.
+  // The entries of an index are not those of its rows. If it has virtual columns, the reason may be another
+  // one than damage.
   virtual void explain_difference(size_t index) = 0;
 };
 
@@ -59,8 +59,9 @@ class TableCheck {
   // Errors: kCorruption: something is damaged that keeps the check from going on, and view was not told of
   // it; kInterrupted; of reading.
   Status run(bool with_files);
-  // How many were named.
+  // How many were named. What is behind kProblemsMax of them was not looked at.
   uint64_t problems() const { return problems_; }
+  static constexpr uint64_t kProblemsMax = 10;
 
  private:
   // Equal for equal sets of entries in whatever order they come; for others all but never (64 bits).

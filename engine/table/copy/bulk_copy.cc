@@ -145,7 +145,7 @@ Status BulkCopy::write_small() {
   }
   if (small_.empty()) return Status::Ok();
   rocksdb::WriteOptions options;
-  options.sync = target_.is_synced;
+  options.sync = target_.is_synced();
   const SharedLock gate(*target_.rows->commit_gate());
   return lsm::from_rocksdb(target_.rows->write(layout_->family()->side(), options, &batch));
 }

@@ -29,7 +29,8 @@ class BulkCopy {
   struct Target {
     lsm::Rows *rows = nullptr;
     lsm::Loads *loads = nullptr;
-    bool is_synced = true;  // a small table is on the local disk when finish() returns
+    // Asked at the end: is a small table to be on the local disk when finish() returns?
+    std::function<bool()> is_synced;
     // Gives the table, which is in the shared family, one of its own; *layout: in it. Called once at most.
     std::function<Status(std::shared_ptr<const Layout> *layout)> move_to_own_family;
   };

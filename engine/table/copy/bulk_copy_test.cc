@@ -1,6 +1,5 @@
-// Goal:   a copy has all rows with their entries or none, whether it stays in the shared family or gets one
-// of
-//         its own, and says which row and which key a duplicate is of.
+// Goal:   a copy has all rows with their entries, or none of them, whether it stays in the shared family or
+//         gets one of its own; and it says which key a duplicate is of, and shows its row.
 // Method: a real database; rows in an order that is not that of any index.
 #include "table/copy/bulk_copy.h"
 
@@ -38,7 +37,8 @@ class BulkCopyTest : public ::testing::Test {
       return Status::Ok();
     };
     copy_ = std::make_unique<BulkCopy>(
-        BulkCopy::Target{database_.operator->(), database_.operator->(), true, move}, layout_, budget_);
+        BulkCopy::Target{database_.operator->(), database_.operator->(), [] { return true; }, move}, layout_,
+        budget_);
   }
 
   // The i-th of `count` rows: neighbours are far from each other in both indexes.

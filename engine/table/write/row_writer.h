@@ -6,7 +6,7 @@
 //
 // After an error of insert(), update() or remove() some of the row may be written, except after kDuplicate:
 // the caller rolls back to a savepoint that it set before. Tests: row_cursor_test.cc, whose sessions write
-// with it; tests of the server for virtual columns and pieces.
+// with it; large_rows_test.cc for pieces; tests of the server for virtual columns.
 #pragma once
 
 #include <cstdint>
