@@ -126,50 +126,71 @@ class TestTable {
   codec::Column id_, a_, u_;
 };
 
-// A session: its transaction, and the cursor and the writer of its statements.
-class Session final : public Statement, public RowView, public WriteView {
+// A transaction, and the cursor and the writer of its statements: without conditions or virtual columns.
+class PlainSession : public Statement, public RowView, public WriteView {
  public:
-  Session(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager,
-          bool keeps_snapshot)
+  PlainSession(const std::shared_ptr<const Layout> &layout, size_t record_bytes, txn::Manager *manager)
       : cursor(layout, this, this),
         writer(cursor.table(), &cursor.locks(), this),
-        layout_(*layout),
-        test_table_(table),
-        manager_(manager),
-        keeps_snapshot_(keeps_snapshot),
         transaction_(manager->begin(nullptr)),
-        record_(table.record_length()) {
+        record_(record_bytes) {
     cursor.table().connect(manager->locks(), false);
     cursor.wanted().all = true;
   }
 
   RowCursor cursor;
   RowWriter writer;
+
+  txn::Transaction *transaction() override { return transaction_.get(); }
+  bool keeps_snapshot() const override { return true; }
+  uint64_t lock_wait_ms() const override { return 0; }  // there is one thread
+  bool refuses_changed_rows() const override { return false; }
+  bool is_killed() const override { return false; }
+  uint8_t *record() override { return record_.data(); }
+  bool has_entry_condition() const override { return false; }
+  Verdict check_entry() override { return Verdict::kPasses; }
+  bool has_row_filter() const override { return false; }
+  Verdict check_row_filter() override { return Verdict::kPasses; }
+  const codec::Predicate *predicate() override { return nullptr; }
+  void note_refused_row() override {}
+  void complete(uint8_t *) override {}
+  bool compute_virtual_columns(size_t, uint8_t *) override { return true; }
+  Status each_index_of(std::string_view, const Use &) override { return Status::Ok(); }
+
+ protected:
+  std::unique_ptr<txn::Transaction> transaction_;
+  std::vector<uint8_t> record_;
+};
+
+// A session on a TestTable, and what it must see.
+class Session final : public PlainSession {
+ public:
+  Session(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager,
+          bool keeps_snapshot)
+      : PlainSession(layout, table.record_length(), manager),
+        layout_(*layout),
+        test_table_(table),
+        manager_(manager),
+        keeps_snapshot_(keeps_snapshot) {}
+
   std::optional<uint32_t> condition;  // pushed: id >= it
   bool has_even_condition = false;    // pushed for entries of `a`: even values only
   bool is_statement_killed = false;
 
-  txn::Transaction *transaction() override { return transaction_.get(); }
+  using PlainSession::transaction;
   txn::Transaction *transaction() const { return transaction_.get(); }
   bool keeps_snapshot() const override { return keeps_snapshot_; }
-  uint64_t lock_wait_ms() const override { return 0; }  // there is one thread
-  bool refuses_changed_rows() const override { return false; }
   bool is_killed() const override { return is_statement_killed; }
-  uint8_t *record() override { return record_.data(); }
   bool has_entry_condition() const override { return has_even_condition; }
   Verdict check_entry() override {
     return is_even(test_table_.entry_row(record(), kSecondary)) ? Verdict::kPasses : Verdict::kRefused;
   }
-  bool has_row_filter() const override { return false; }
-  Verdict check_row_filter() override { return Verdict::kPasses; }
   const codec::Predicate *predicate() override {
     codec::Operand least{.as = codec::CompareAs::kUnsignedInteger, .unsigned_value = *condition};
     predicate_ = codec::Predicate::compare(0, codec::CompareOp::kGreaterEqual, std::move(least));
     return predicate_.get();
   }
   void note_refused_row() override { refused++; }
-  void complete(uint8_t *) override {}
-  bool compute_virtual_columns(size_t, uint8_t *) override { return true; }
   Status each_index_of(std::string_view packed, const Use &use) override {
     std::vector<uint8_t> record(record_.size());
     ATOLL_RETURN_IF_ERROR(layout_.row().unpack(packed, nullptr, record.data()));
@@ -275,9 +296,7 @@ class Session final : public Statement, public RowView, public WriteView {
   const TestTable &test_table_;
   txn::Manager *const manager_;
   const bool keeps_snapshot_;
-  std::unique_ptr<txn::Transaction> transaction_;
   std::unique_ptr<codec::Predicate> predicate_;
-  std::vector<uint8_t> record_;
   std::optional<Rows> snapshot_;
   std::map<uint32_t, std::optional<Row>> own_, saved_;
 };

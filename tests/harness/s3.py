@@ -43,10 +43,17 @@ def _hmac(key: bytes, text: str) -> bytes:
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
 
 
+def _parse(body: bytes) -> xml.etree.ElementTree.Element:
+    """Returns an answer without its namespace."""
+    root = xml.etree.ElementTree.fromstring(body)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return root
+
+
 def _error_from(status: int, body: bytes) -> S3Error:
     try:
-        root = xml.etree.ElementTree.fromstring(body)
-        fields = {child.tag.rpartition("}")[2]: child.text or "" for child in root}
+        fields = {child.tag: child.text or "" for child in _parse(body)}
     except xml.etree.ElementTree.ParseError:
         fields = {}
     return S3Error(
@@ -84,17 +91,16 @@ class S3Client:
             query = {"list-type": "2", "prefix": prefix}
             if token:
                 query["continuation-token"] = token
-            root = xml.etree.ElementTree.fromstring(self._request("GET", "", query)[1])
-            space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
-            for item in root.iter(space + "Contents"):
+            root = _parse(self._request("GET", "", query)[1])
+            for item in root.iter("Contents"):
                 found.append(
                     ObjectInfo(
-                        item.findtext(space + "Key") or "",
-                        int(item.findtext(space + "Size") or 0),
-                        (item.findtext(space + "ETag") or "").strip('"'),
+                        item.findtext("Key") or "",
+                        int(item.findtext("Size") or 0),
+                        (item.findtext("ETag") or "").strip('"'),
                     )
                 )
-            token = root.findtext(space + "NextContinuationToken")
+            token = root.findtext("NextContinuationToken")
             if not token:
                 return found
 
@@ -116,21 +122,18 @@ class S3Client:
     def delete(self, key: str) -> None:
         self._request("DELETE", key)
 
-    def versions(self, prefix: str = "") -> Iterable[ObjectVersion]:
+    def versions(self) -> Iterable[ObjectVersion]:
         """Returns the versions and delete markers of every object, where the bucket keeps such."""
         found: list[ObjectVersion] = []
-        query = {"versions": "", "prefix": prefix}
+        query = {"versions": ""}
         while True:
-            root = xml.etree.ElementTree.fromstring(self._request("GET", "", query)[1])
-            space = root.tag.rpartition("}")[0] + "}" if "}" in root.tag else ""
-            for kind in ("Version", "DeleteMarker"):
-                for item in root.iter(space + kind):
-                    key, version = item.findtext(space + "Key"), item.findtext(space + "VersionId")
-                    found.append(ObjectVersion(key or "", version or ""))
-            if root.findtext(space + "IsTruncated") != "true":
+            root = _parse(self._request("GET", "", query)[1])
+            for item in (*root.iter("Version"), *root.iter("DeleteMarker")):
+                found.append(ObjectVersion(item.findtext("Key") or "", item.findtext("VersionId") or ""))
+            if root.findtext("IsTruncated") != "true":
                 return found
-            query["key-marker"] = root.findtext(space + "NextKeyMarker") or ""
-            query["version-id-marker"] = root.findtext(space + "NextVersionIdMarker") or ""
+            query["key-marker"] = root.findtext("NextKeyMarker") or ""
+            query["version-id-marker"] = root.findtext("NextVersionIdMarker") or ""
 
     def gives_up(self, version: ObjectVersion) -> bool:
         """Deletes a version for good. False: it is locked."""
@@ -143,12 +146,8 @@ class S3Client:
         return True
 
     def lock_mode(self, key: str) -> str:
-        body = self._request("GET", key, {"retention": ""})[1]
-        fields = {
-            each.tag.rpartition("}")[2]: each.text or ""
-            for each in xml.etree.ElementTree.fromstring(body).iter()
-        }
-        return fields["Mode"]
+        """Returns the mode of the object's lock."""
+        return _parse(self._request("GET", key, {"retention": ""})[1]).findtext("Mode") or ""
 
     def limited(self, policy: str) -> tuple[Credentials, str]:
         """Returns temporary credentials that may only do what the policy allows, and their session token (MinIO)."""
@@ -157,10 +156,7 @@ class S3Client:
         headers = self._sign("POST", "/", "", body, service="sts")
         headers["Content-Type"] = "application/x-www-form-urlencoded"
         _, content = self._send("POST", "/", body, headers)
-        fields = {
-            each.tag.rpartition("}")[2]: each.text or ""
-            for each in xml.etree.ElementTree.fromstring(content).iter()
-        }
+        fields = {each.tag: each.text or "" for each in _parse(content).iter()}
         made = Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], self._credentials.region)
         return made, fields["SessionToken"]
 

@@ -21,10 +21,13 @@ def in_an_hour() -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + 3600))
 
 
+def locking(mode: str, until: str) -> tuple[str, ...]:
+    return ("audit", "--until", until, "--object-lock", mode)
+
+
 def lock(server: Server, mode: str, until: str) -> int:
     """Protects the snapshot `audit`; returns how many objects the store has locked."""
-    behind = ("audit", "--until", until, "--object-lock", mode)
-    return told(server, "snapshot", "protect", behind=behind)["locked_objects"]
+    return told(server, "snapshot", "protect", behind=locking(mode, until))["locked_objects"]
 
 
 def locked_bucket(store: ObjectStore) -> S3Client:
@@ -88,10 +91,8 @@ def test_a_locked_snapshot_of_a_clone_keeps_what_its_parent_has(lab) -> None:
     child.run("UPDATE shop.orders SET body = 'changed in the clone' WHERE id = 7")
     before = database_digests(child, "shop")
     child.run("SELECT ATOLL_SNAPSHOT('audit')")
-    until = in_an_hour()
-    lock(child, "governance", until)
-    longer = in_an_hour()
-    lock(child, "governance", longer)
+    for _ in range(2):  # again, until a moment later
+        lock(child, "governance", in_an_hour())
     child.stop()
 
     uncover(bucket, attack(bucket))
@@ -105,12 +106,7 @@ def test_a_bucket_without_object_lock_says_so_and_protects_nothing(lab) -> None:
     server = lab.s3_server(lab.store(), atoll_durability="sync")
     server.start()
     server.run("SELECT ATOLL_SNAPSHOT('audit')")
-    refused = atollctl(
-        server,
-        "snapshot",
-        "protect",
-        behind=("audit", "--until", in_an_hour(), "--object-lock", "compliance"),
-    )
+    refused = atollctl(server, "snapshot", "protect", behind=locking("compliance", in_an_hour()))
     assert refused.returncode == 1 and "no object lock" in refused.stderr, refused
     assert told(server, "snapshot", "list")[0]["protected_until_s"] is None
 
@@ -131,11 +127,6 @@ def test_a_lock_that_the_key_may_not_set_is_refused_with_the_reason(lab) -> None
         "atoll_s3_secret_key": limited.secret_key,
         "atoll_s3_session_token": token,
     }
-    refused = atollctl(
-        server,
-        "snapshot",
-        "protect",
-        behind=("audit", "--until", in_an_hour(), "--object-lock", "governance"),
-    )
+    refused = atollctl(server, "snapshot", "protect", behind=locking("governance", in_an_hour()))
     assert refused.returncode != 0 and "s3:PutObjectRetention" in refused.stderr, refused
     assert "not all of its objects are locked: repeat" in refused.stderr, refused

@@ -3,17 +3,17 @@
 use crate::output::{Printer, shown};
 use crate::progress;
 use clap::ValueEnum;
-use objstore::date::{self, utc};
+use objstore::date::{self, utc_seconds};
 use objstore::protocol::Inspector;
 use objstore::{LockMode, StoreError};
 use serde_json::json;
 
-/// Who may end a lock of the store before its date.
+/// The modes of the store's object lock. They differ in whether an account can end the lock early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ObjectLock {
-    /// an account with the right s3:BypassGovernanceRetention may end the lock early
+    /// an account with the right s3:BypassGovernanceRetention can end the lock early
     Governance,
-    /// nobody may, not even you: the objects are stored, and paid for, until the date
+    /// no account can end the lock early, yours included: you pay for the objects until the date
     Compliance,
 }
 
@@ -89,8 +89,7 @@ async fn protect(
 
 /// Seconds since 1970 for people.
 pub(crate) fn day_and_time(seconds: u64) -> String {
-    let text = utc(seconds.saturating_mul(1_000_000));
-    format!("{} UTC", text.split('.').next().unwrap_or_default())
+    format!("{} UTC", utc_seconds(seconds))
 }
 
 /// A date, `2027-01-31`, is its begin.

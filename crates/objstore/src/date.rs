@@ -6,8 +6,12 @@ const DAY_S: u64 = 86_400;
 
 /// A time in microseconds since 1970 as `2026-01-31 23:59:59.000001`.
 pub fn utc(time_us: u64) -> String {
-    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
-    let (mut day, of_day) = (seconds / DAY_S, seconds % DAY_S);
+    format!("{}.{:06}", utc_seconds(time_us / 1_000_000), time_us % 1_000_000)
+}
+
+/// A time in seconds since 1970 as `2026-01-31 23:59:59`.
+pub fn utc_seconds(time_s: u64) -> String {
+    let (mut day, of_day) = (time_s / DAY_S, time_s % DAY_S);
     let mut year = 1970;
     while day >= 365 + u64::from(is_leap(year)) {
         day -= 365 + u64::from(is_leap(year));
@@ -22,7 +26,7 @@ pub fn utc(time_us: u64) -> String {
         month += 1;
     }
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}.{micros:06}", day + 1)
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", day + 1)
 }
 
 /// The moment in `text`, in microseconds since 1970: `2026-01-31 23:59:59.5`, with `T` for the blank, without seconds, or without a time

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
 
-#include "lsm/test_database.h"
-#include "table/row_cursor_fixture.h"
+#include "table/stored_table.h"
 
 namespace atoll::table {
 namespace {
@@ -49,27 +49,20 @@ class TestView final : public BuildView {
   std::vector<uint8_t> record_;
 };
 
-class IndexBuildTest : public ::testing::TestWithParam<bool> {
+class IndexBuildTest : public StoredTableTest<TestTable, ::testing::TestWithParam<bool>> {
  protected:
   void SetUp() override {
-    ASSERT_ATOLL_OK(database_.open());
-    layout_ = table_.layout(database_->shared_family());
+    ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
     view_.makes_entries = GetParam();
-    for (uint32_t id = 0; id < kRows; id++) put(row_of(id));
+    for (uint32_t id = 0; id < kRows; id++) put_row(row_of(id));
   }
 
   static Row row_of(uint32_t id) {
     return {id, id % 7, id % 10 == 0 ? std::nullopt : std::optional(kRows - id)};
   }
-  void put(const Row &row) {
-    const codec::testing::Record record = table_.record(row);
-    std::string packed;
-    layout_->row().pack(record.data(), &packed);
-    ASSERT_ATOLL_OK(database_.put(layout_->family(), table_.key(*layout_, kPrimary, row, 1), packed));
-  }
   Status build(std::shared_ptr<const Layout> altered, std::vector<size_t> indexes) {
     const rocksdb::Snapshot *snapshot = database_->take_snapshot(lsm::Side::kMain);
-    put(row_of(kRows));  // behind the snapshot
+    put_row(row_of(kRows));  // behind the snapshot
     IndexBuild build({layout_, std::move(altered), std::move(indexes), snapshot},
                      {database_.operator->(), database_.operator->(), 16 << 20, 2}, &view_);
     Status status = build.run();
@@ -77,24 +70,12 @@ class IndexBuildTest : public ::testing::TestWithParam<bool> {
     database_->release_snapshot(lsm::Side::kMain, snapshot);
     return status;
   }
-  std::set<std::string> stored(const Layout &layout, size_t index) {
-    std::set<std::string> keys;
-    const std::unique_ptr<rocksdb::Iterator> it = layout.family()->iterator(rocksdb::ReadOptions());
-    for (it->Seek(layout.index(index).start);
-         it->Valid() && it->key().ToStringView() < layout.index(index).end; it->Next())
-      keys.insert(it->key().ToString());
-    EXPECT_TRUE(it->status().ok());
-    return keys;
-  }
   std::set<std::string> expected(const Layout &layout, size_t index) {
     std::set<std::string> keys;
     for (uint32_t id = 0; id < kRows; id++) keys.insert(table_.key(layout, index, row_of(id), 2));
     return keys;
   }
 
-  lsm::TestDatabase database_{true};
-  TestTable table_;
-  std::shared_ptr<const Layout> layout_;
   TestView view_{table_, layout_};
   size_t duplicate_index_ = IndexBuild::kNoIndex;
 };
@@ -107,19 +88,15 @@ TEST_P(IndexBuildTest, fills_indexes_from_the_rows_of_its_snapshot) {
 }
 
 TEST_P(IndexBuildTest, moves_the_table_with_all_its_indexes) {
-  lsm::Family *family = nullptr;
-  ASSERT_ATOLL_OK(database_->create_family({}, &family));
-  auto def = std::make_shared<catalog::TableDef>(layout_->def());
-  def->own_family = true;
-  def->prefix = 0;
-  const std::shared_ptr<const Layout> moved = layout_->moved(std::move(def), family);
+  std::shared_ptr<const Layout> moved;
+  ASSERT_ATOLL_OK(move_to_own_family(&moved));
   ASSERT_ATOLL_OK(build(moved, {kPrimary, kSecondary, kUnique}));
   for (size_t index = 0; index < kIndexes; index++) EXPECT_EQ(stored(*moved, index), expected(*moved, index));
   EXPECT_EQ(stored(*layout_, kPrimary).size(), kRows + 1);
 }
 
 TEST_P(IndexBuildTest, shows_the_row_whose_unique_key_another_has) {
-  put({1, 1, row_of(2).u});
+  put_row({1, 1, row_of(2).u});
   EXPECT_EQ(build(layout_, {kSecondary, kUnique}).code(), Code::kDuplicate);
   EXPECT_EQ(duplicate_index_, kUnique);
   EXPECT_EQ(view_.row().u, row_of(2).u);

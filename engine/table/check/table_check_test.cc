@@ -5,8 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "lsm/test_database.h"
-#include "table/row_cursor_fixture.h"
+#include "table/stored_table.h"
 
 namespace atoll::table {
 namespace {
@@ -43,13 +42,10 @@ class TestView final : public CheckView {
   std::vector<uint8_t> record_;
 };
 
-class TableCheckTest : public ::testing::Test {
+class TableCheckTest : public StoredTableTest<TestTable> {
  protected:
   void SetUp() override {
-    ASSERT_ATOLL_OK(database_.open());
-    lsm::Database *database = database_.operator->();
-    ASSERT_ATOLL_OK(txn::Manager::open(database, database, &manager_));
-    layout_ = table_.layout(database->shared_family());
+    ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
     for (uint32_t id = 0; id < kRows; id++) rows_[id] = {id, id % 7, kRows - id};
     for (const auto &[id, row] : rows_) write(row);
   }
@@ -77,11 +73,7 @@ class TableCheckTest : public ::testing::Test {
     return status;
   }
 
-  lsm::TestDatabase database_{true};
-  TestTable table_;
   TestView view_{table_};
-  std::unique_ptr<txn::Manager> manager_;
-  std::shared_ptr<const Layout> layout_;
   Rows rows_, committed_;
 };
 

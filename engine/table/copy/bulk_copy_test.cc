@@ -7,8 +7,7 @@
 
 #include <set>
 
-#include "lsm/test_database.h"
-#include "table/row_cursor_fixture.h"
+#include "table/stored_table.h"
 
 namespace atoll::table {
 namespace {
@@ -16,23 +15,17 @@ namespace {
 constexpr uint32_t kFewRows = 100;
 constexpr uint32_t kManyRows = 40000;  // more than kSmallTableBytes
 
-class BulkCopyTest : public ::testing::Test {
+class BulkCopyTest : public StoredTableTest<TestTable> {
  protected:
   void SetUp() override {
-    ASSERT_ATOLL_OK(database_.open());
-    layout_ = table_.layout(database_->shared_family());
+    ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
     budget_ = database_->sort_budget(64 << 20);
     begin();
   }
 
   void begin() {
     const auto move = [this](std::shared_ptr<const Layout> *layout) {
-      lsm::Family *family = nullptr;
-      ATOLL_RETURN_IF_ERROR(database_->create_family({}, &family));
-      auto def = std::make_shared<catalog::TableDef>((*layout)->def());
-      def->own_family = true;
-      def->prefix = 0;
-      *layout = (*layout)->moved(std::move(def), family);
+      ATOLL_RETURN_IF_ERROR(move_to_own_family(layout));
       layout_ = *layout;
       return Status::Ok();
     };
@@ -56,13 +49,7 @@ class BulkCopyTest : public ::testing::Test {
     return copy_->finish([](double) { return true; }, &layout_);
   }
 
-  std::set<std::string> stored() {
-    std::set<std::string> keys;
-    const std::unique_ptr<rocksdb::Iterator> it = layout_->family()->iterator(rocksdb::ReadOptions());
-    for (it->SeekToFirst(); it->Valid(); it->Next()) keys.insert(it->key().ToString());
-    EXPECT_TRUE(it->status().ok());
-    return keys;
-  }
+  std::set<std::string> stored() { return StoredTableTest::stored(*layout_); }
   std::set<std::string> expected(uint32_t count) {
     std::set<std::string> keys;
     for (uint32_t i = 0; i < count; i++)
@@ -78,9 +65,6 @@ class BulkCopyTest : public ::testing::Test {
     return table_.row(record.data());
   }
 
-  lsm::TestDatabase database_{true};
-  TestTable table_;
-  std::shared_ptr<const Layout> layout_;
   std::shared_ptr<lsm::SortBudget> budget_;
   std::unique_ptr<BulkCopy> copy_;
 };

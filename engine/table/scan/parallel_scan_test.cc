@@ -16,21 +16,10 @@
 #include <random>
 #include <thread>
 
+#include "txn/test_database.h"
+
 namespace atoll::table {
 namespace {
-
-class PlainFamily final : public lsm::Family {
- public:
-  PlainFamily(rocksdb::ColumnFamilyHandle *handle, rocksdb::DB *base) : handle_(handle), base_(base) {}
-  uint32_t id() const override { return 0; }
-  lsm::Side side() const override { return lsm::Side::kMain; }
-  rocksdb::DB *base() const override { return base_; }
-  rocksdb::ColumnFamilyHandle *handle() const override { return handle_; }
-
- private:
-  rocksdb::ColumnFamilyHandle *handle_;
-  rocksdb::DB *base_;
-};
 
 std::string key_of(uint32_t number) {
   std::string key("k0000000");
@@ -50,7 +39,7 @@ class ParallelScanTest : public ::testing::Test {
     rocksdb::Options options;
     options.create_if_missing = true;
     ASSERT_TRUE(rocksdb::DB::Open(options, directory_.string(), &db_).ok());
-    family_ = std::make_unique<PlainFamily>(db_->DefaultColumnFamily(), db_.get());
+    family_ = std::make_unique<txn::TestFamily>(db_->DefaultColumnFamily(), lsm::Side::kMain, db_.get());
     codec_ = std::make_unique<codec::RowCodec>(1, std::vector<codec::Column>{column()});
     fill(20000);
   }
@@ -97,7 +86,7 @@ class ParallelScanTest : public ::testing::Test {
   std::mt19937 random_;
   std::filesystem::path directory_;
   std::unique_ptr<rocksdb::DB> db_;
-  std::unique_ptr<PlainFamily> family_;
+  std::unique_ptr<txn::TestFamily> family_;
   std::unique_ptr<codec::RowCodec> codec_;
   uint32_t rows_ = 0;
 };

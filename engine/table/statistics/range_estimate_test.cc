@@ -9,8 +9,7 @@
 #include <iterator>
 
 #include "base/work.h"
-#include "lsm/test_database.h"
-#include "table/row_cursor_fixture.h"
+#include "table/stored_table.h"
 
 namespace atoll::table {
 namespace {
@@ -21,15 +20,8 @@ constexpr int kRanges = 300;
 // Entries that are counted, as range_estimate.h says.
 constexpr uint64_t kPrimaryStepsMax = 24, kSecondaryStepsMax = 100;
 
-class RangeEstimateTest : public ::testing::TestWithParam<bool> {
+class RangeEstimateTest : public StoredTableTest<TestTable, ::testing::TestWithParam<bool>> {
  protected:
-  void SetUp() override {
-    ASSERT_ATOLL_OK(database_.open());
-    lsm::Database *database = database_.operator->();
-    ASSERT_ATOLL_OK(txn::Manager::open(database, database, &manager_));
-    layout_ = table_.layout(database->shared_family());
-  }
-
   void fill(uint32_t spread) {
     for (uint32_t i = 0; i < kRows; i++) put({i * spread, i / 50, kRows - i});
     if (GetParam()) ASSERT_ATOLL_OK(database_->flush(nullptr));
@@ -37,16 +29,7 @@ class RangeEstimateTest : public ::testing::TestWithParam<bool> {
   }
   void put(const Row &row) {
     rows_[row.id] = row;
-    const codec::testing::Record record = table_.record(row);
-    std::string packed, key, value;
-    layout_->row().pack(record.data(), &packed);
-    const std::string primary = table_.key(*layout_, kPrimary, row, 1);
-    ASSERT_ATOLL_OK(database_.put(layout_->family(), primary, packed));
-    for (const size_t index : {kSecondary, kUnique}) {
-      bool has_null = false;
-      layout_->secondary_entry(index, record.data(), primary, &key, &value, &has_null);
-      ASSERT_ATOLL_OK(database_.put(layout_->family(), key, value));
-    }
+    StoredTableTest::put(row);
   }
 
   uint64_t estimate(size_t index, const Bounds &bounds, bool is_read_afterwards = true) {
@@ -67,10 +50,6 @@ class RangeEstimateTest : public ::testing::TestWithParam<bool> {
     return static_cast<uint64_t>(std::distance(rows_.lower_bound(from), rows_.lower_bound(to)));
   }
 
-  lsm::TestDatabase database_{true};
-  TestTable table_;
-  std::unique_ptr<txn::Manager> manager_;
-  std::shared_ptr<const Layout> layout_;
   std::unique_ptr<Session> session_;
   EstimateCache cache_;
   Rows rows_;

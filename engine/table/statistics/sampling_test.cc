@@ -5,37 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include "lsm/test_database.h"
-#include "table/row_cursor_fixture.h"
+#include "table/stored_table.h"
 
 namespace atoll::table {
 namespace {
 
 constexpr uint64_t kEverything = 1 << 20;
 
-class SamplingTest : public ::testing::Test {
+class SamplingTest : public StoredTableTest<TestTable> {
  protected:
-  void SetUp() override {
-    ASSERT_ATOLL_OK(database_.open());
-    layout_ = table_.layout(database_->shared_family());
-  }
-
   // Each value of `a` is that of `per_value` rows.
   void fill(uint32_t rows, uint32_t per_value) {
-    std::string packed, key, value;
-    for (uint32_t id = 0; id < rows; id++) {
-      const Row row{id, id / per_value, id};
-      const codec::testing::Record record = table_.record(row);
-      packed.clear();
-      layout_->row().pack(record.data(), &packed);
-      const std::string primary = table_.key(*layout_, kPrimary, row, 1);
-      ASSERT_ATOLL_OK(database_.put(layout_->family(), primary, packed));
-      for (const size_t index : {kSecondary, kUnique}) {
-        bool has_null = false;
-        layout_->secondary_entry(index, record.data(), primary, &key, &value, &has_null);
-        ASSERT_ATOLL_OK(database_.put(layout_->family(), key, value));
-      }
-    }
+    for (uint32_t id = 0; id < rows; id++) put({id, id / per_value, id});
     ASSERT_ATOLL_OK(database_->flush(nullptr));
   }
   Status take(uint64_t entries_max, bool is_cancelled = false) {
@@ -44,9 +25,6 @@ class SamplingTest : public ::testing::Test {
         *layout_, database_.operator->(), entries_max, [is_cancelled] { return is_cancelled; }, &statistics_);
   }
 
-  lsm::TestDatabase database_{true};
-  TestTable table_;
-  std::shared_ptr<const Layout> layout_;
   TableStatistics statistics_;
 };
 
@@ -95,7 +73,9 @@ TEST(TableStatisticsTest, what_is_stored_is_read_back_and_what_is_cut_is_refused
     EXPECT_EQ(read.records_per_key, written.records_per_key);
     // Ends within a number.
     TableStatistics cut;
-    if (text.back() == ',') EXPECT_FALSE(decode(std::string_view(text).substr(0, text.size() - 1), &cut));
+    if (text.back() == ',') {
+      EXPECT_FALSE(decode(std::string_view(text).substr(0, text.size() - 1), &cut));
+    }
   }
 }
 

@@ -11,10 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "codec/test_tables.h"
-#include "lsm/test_database.h"
-#include "table/row_cursor.h"
-#include "table/write/row_writer.h"
+#include "table/stored_table.h"
 
 namespace atoll::table {
 namespace {
@@ -65,61 +62,22 @@ class BlobTable {
   codec::Column id_, body_;
 };
 
-// One statement after the other, in one transaction.
-class BlobSession final : public Statement, public RowView, public WriteView {
- public:
-  BlobSession(const BlobTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager)
-      : cursor(layout, this, this),
-        writer(cursor.table(), &cursor.locks(), this),
-        transaction_(manager->begin(nullptr)),
-        record_(table.record_length()) {
-    cursor.table().connect(manager->locks(), false);
-    cursor.wanted().all = true;
-  }
-
-  RowCursor cursor;
-  RowWriter writer;
-
-  txn::Transaction *transaction() override { return transaction_.get(); }
-  bool keeps_snapshot() const override { return true; }
-  uint64_t lock_wait_ms() const override { return 0; }
-  bool refuses_changed_rows() const override { return false; }
-  bool is_killed() const override { return false; }
-  uint8_t *record() override { return record_.data(); }
-  bool has_entry_condition() const override { return false; }
-  Verdict check_entry() override { return Verdict::kPasses; }
-  bool has_row_filter() const override { return false; }
-  Verdict check_row_filter() override { return Verdict::kPasses; }
-  const codec::Predicate *predicate() override { return nullptr; }
-  void note_refused_row() override {}
-  void complete(uint8_t *) override {}
-  bool compute_virtual_columns(size_t, uint8_t *) override { return true; }
-  Status each_index_of(std::string_view, const Use &) override { return Status::Ok(); }
-
- private:
-  std::unique_ptr<txn::Transaction> transaction_;
-  std::vector<uint8_t> record_;
-};
-
 std::string text(size_t bytes, char first) {
   std::string text(bytes, '\0');
   for (size_t i = 0; i < bytes; i++) text[i] = static_cast<char>(first + i * 7 % 251);
   return text;
 }
 
-class LargeRowsTest : public ::testing::Test {
+class LargeRowsTest : public StoredTableTest<BlobTable> {
  protected:
   void SetUp() override {
-    ASSERT_ATOLL_OK(database_.open());
-    lsm::Database *database = database_.operator->();
-    ASSERT_ATOLL_OK(txn::Manager::open(database, database, &manager_));
-    layout_ = table_.layout(database->shared_family());
+    ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
     begin();
   }
 
   void begin() {
     session_.reset();
-    session_ = std::make_unique<BlobSession>(table_, layout_, manager_.get());
+    session_ = std::make_unique<PlainSession>(layout_, table_.record_length(), manager_.get());
   }
   void commit() {
     session_->cursor.close();
@@ -178,11 +136,7 @@ class LargeRowsTest : public ::testing::Test {
     return codec::row_piece_key(codec::row_pieces_start(key(id)), number);
   }
 
-  lsm::TestDatabase database_{true};
-  BlobTable table_;
-  std::unique_ptr<txn::Manager> manager_;
-  std::shared_ptr<const Layout> layout_;
-  std::unique_ptr<BlobSession> session_;
+  std::unique_ptr<PlainSession> session_;
   Status status_;
 };
 
@@ -244,7 +198,7 @@ TEST_F(LargeRowsTest, what_is_rolled_back_leaves_the_row_as_it_was) {
 TEST_F(LargeRowsTest, a_snapshot_shows_the_pieces_of_its_time) {
   ASSERT_ATOLL_OK(insert(1, text(2 * kLargeRowBytes, 'a')));
   commit();
-  BlobSession other(table_, layout_, manager_.get());
+  PlainSession other(layout_, table_.record_length(), manager_.get());
   other.transaction()->make_snapshot();
   ASSERT_ATOLL_OK(update(1, text(2 * kLargeRowBytes, 'b')));
   commit();

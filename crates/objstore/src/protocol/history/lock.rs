@@ -21,8 +21,9 @@ impl Inspector {
         self.bucket().has_object_lock().await
     }
 
-    /// Locks every object that a clone of the snapshot `name` reads, and that keeps the snapshot from being dropped, until `until_s`,
-    /// in seconds since 1970. Returns how many they are; `progress` is told how many of how many are locked. Repeated after an error, it begins again, which does no harm.
+    /// Has the store lock, until `until_s` in seconds since 1970, every object that a clone of the snapshot `name` reads, and the
+    /// objects that protect it. Returns how many they are; `progress` is told how many of how many are locked. The caller repeats
+    /// the call after an error: it locks all of them again.
     ///
     /// Requires: the snapshot is protected until then, so that no program of Atoll deletes these objects. Errors: `NotFound`
     /// without the snapshot; `Refused` without the right `s3:PutObjectRetention`. Requests: those that read the root, and a PUT per object.

@@ -14,7 +14,7 @@
 //!     own programs look at protections. Another program can delete a protected snapshot if its user may delete objects in the bucket.
 //!     Only the object lock of the bucket prevents that.
 
-use crate::date::utc;
+use crate::date::utc_seconds;
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
 use crate::protocol::history::pin::{self, PinKind, SnapshotName};
@@ -108,6 +108,5 @@ fn now_s() -> u64 {
 }
 
 fn moment(seconds: u64) -> String {
-    let text = utc(seconds.saturating_mul(1_000_000));
-    format!("{} UTC", text.split('.').next().unwrap_or_default())
+    format!("{} UTC", utc_seconds(seconds))
 }

@@ -17,6 +17,13 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
+impl Answer {
+    /// The failure of a request that was answered so.
+    pub(crate) fn refusal(&self) -> Failure {
+        unclear(format!("status code: {}: {}", self.status, self.text))
+    }
+}
+
 /// Sends signed requests to one bucket.
 pub(crate) struct Direct {
     client: HttpClient,

@@ -3,7 +3,7 @@
 //! A bucket with it keeps the old versions of what is deleted or overwritten. So a locked version can still be hidden, by a delete
 //! marker or a newer version; who deletes these has the object back.
 
-use crate::date::{parse, utc};
+use crate::date::{parse, utc_seconds};
 use crate::error::{Result, StoreError};
 use crate::requests::bucket::{Attempt, Bucket};
 use crate::requests::failure::{Failure, LOCKING};
@@ -16,12 +16,12 @@ use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 
-/// Who may end a lock before its date.
+/// The modes of an object lock. They differ in which account can end the lock before its date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockMode {
     /// An account with the right `s3:BypassGovernanceRetention`.
     Governance,
-    /// Nobody, the owner of the account included.
+    /// No account, that of the bucket's owner included.
     Compliance,
 }
 
@@ -51,7 +51,7 @@ impl Bucket {
                 Some("ObjectLockConfigurationNotFoundError" | "NotImplemented" | "MethodNotAllowed") => {
                     Ok(false)
                 }
-                _ => Err(refusal(&answer)),
+                _ => Err(answer.refusal()),
             }
         })
         .await
@@ -74,16 +74,16 @@ impl Bucket {
                 StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
                     return Err(absent(path.as_ref(), &answer));
                 }
-                StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => return Err(refusal(&answer)),
+                StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => return Err(answer.refusal()),
                 _ => {}
             }
             match retention_of(direct, path.as_ref()).await? {
                 Some((has, until)) if has >= mode && until >= until_s => Ok(()),
                 Some((LockMode::Compliance, _)) if mode < LockMode::Compliance => {
                     let longer = put_retention(direct, path.as_ref(), LockMode::Compliance, until_s).await?;
-                    if longer.status.is_success() { Ok(()) } else { Err(refusal(&longer)) }
+                    if longer.status.is_success() { Ok(()) } else { Err(longer.refusal()) }
                 }
-                _ => Err(refusal(&answer)),
+                _ => Err(answer.refusal()),
             }
         })
         .await
@@ -107,8 +107,7 @@ fn parse_retention(text: &str) -> Option<(LockMode, u64)> {
 }
 
 fn retention(mode: LockMode, until_s: u64) -> String {
-    let until = utc(until_s.saturating_mul(1_000_000));
-    let until = until.split('.').next().unwrap_or_default().replace(' ', "T");
+    let until = utc_seconds(until_s).replace(' ', "T");
     format!(
         "<Retention xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Mode>{}</Mode><RetainUntilDate>{until}Z</RetainUntilDate>\
          </Retention>",
@@ -121,10 +120,6 @@ fn checksum_header(body: &[u8]) -> Attempt<HeaderMap> {
     let value = HeaderValue::from_str(&BASE64_STANDARD.encode(sha256(body)))
         .map_err(|error| unclear(format!("a checksum as a header: {error}")))?;
     Ok(HeaderMap::from_iter([(HeaderName::from_static("x-amz-checksum-sha256"), value)]))
-}
-
-fn refusal(answer: &Answer) -> Failure {
-    unclear(format!("status code: {}: {}", answer.status, answer.text))
 }
 
 fn absent(path: &str, answer: &Answer) -> Failure {

@@ -1,7 +1,7 @@
 //! ListMultipartUploads of S3, which `object_store` lacks: one signed GET per page.
 
 use crate::requests::bucket::Attempt;
-use crate::requests::s3::direct::{Direct, unclear};
+use crate::requests::s3::direct::Direct;
 use crate::requests::unfinished::ListUploads;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -44,7 +44,7 @@ impl S3Uploads {
         if answer.status.is_success() {
             return Ok(answer.text);
         }
-        Err(unclear(format!("status code: {}: {}", answer.status, answer.text)))
+        Err(answer.refusal())
     }
 }
 
