@@ -108,6 +108,8 @@ report() {  # report RUNNER_STATUS
   if [ "$failed" -gt 0 ]; then
     say "failed tests:"
     grep -E '\[ fail \]' "$slot/runner.log" | awk '{print "  " $1}' | sort -u >&2
+    # What differs from the expected result, or the statement that failed.
+    grep -E '^(mysqltest: |[-+][^-+])' "$slot/runner.log" | head -10 | cut -c1-200 >&2 || true
     say "logs: ${slot#"$ATOLL_ROOT"/}/var/log, ${slot#"$ATOLL_ROOT"/}/runner.log"
   elif [ "$1" != 0 ]; then
     say "no test failed, but the runner did (a server that did not stop, or a warning in its log);" \
