@@ -4,7 +4,8 @@
 #include "handler/statistics/open_shares.h"
 
 #include <algorithm>
-#include <set>
+#include <chrono>
+#include <map>
 
 #include "base/mutex.h"
 #include "engine/running.h"
@@ -20,9 +21,28 @@ constexpr uint64_t kBackgroundEntries = 100000;
 // Changes that do not matter to any plan.
 constexpr int64_t kChangesMin = 16;
 
+// The wait before a table is sampled again. Rows that are not committed count as changes, but a sample does
+// not see them: each time the background finds what it found before, it waits twice as long, so that a long
+// transaction does not have it read one table every second and no other.
+class Pause {
+ public:
+  bool is_over() const { return Clock::now() >= end_; }
+  void note(bool found_the_same) {
+    length_ = found_the_same ? std::clamp(2 * length_, kMin, kMax) : Clock::duration::zero();
+    end_ = Clock::now() + length_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Clock::duration kMin = std::chrono::seconds(1), kMax = std::chrono::minutes(1);
+
+  Clock::duration length_ = Clock::duration::zero();
+  Clock::time_point end_ = Clock::time_point::min();
+};
+
 struct OpenShares {
   Mutex mutex;
-  std::set<Share *> shares ATOLL_GUARDED_BY(mutex);
+  std::map<Share *, Pause> shares ATOLL_GUARDED_BY(mutex);
 };
 
 OpenShares &open_shares() {
@@ -45,7 +65,8 @@ std::shared_ptr<const Layout> most_changed(int64_t *rows) {
   const MutexLock lock(open.mutex);
   const Share *most = nullptr;
   int64_t changes_max = 0;
-  for (const Share *share : open.shares) {
+  for (const auto &[share, pause] : open.shares) {
+    if (!pause.is_over()) continue;
     const std::shared_ptr<const Layout> layout = share->layout();
     if (layout->def().logical_only || layout->family()->side() != lsm::Side::kMain) continue;
     const int64_t changes = changes_of(*share);
@@ -59,13 +80,15 @@ std::shared_ptr<const Layout> most_changed(int64_t *rows) {
 }
 
 // Also for a table whose definition changed meanwhile: whose layout is another one is sampled again.
-void note_sampled(const Layout &layout, int64_t rows, const table::TableStatistics &statistics) {
+void note_sampled(const Layout &layout, const table::TableStatistics &statistics) {
   OpenShares &open = open_shares();
   const MutexLock lock(open.mutex);
-  for (Share *share : open.shares) {
+  for (auto &[share, pause] : open.shares) {
     if (share->layout().get() != &layout) continue;
+    pause.note(share->sampled_rows == statistics.sampled_rows &&
+               share->records_per_key() == statistics.records_per_key);
     share->set_records_per_key(statistics.records_per_key);
-    share->sampled_rows = rows;
+    share->sampled_rows = statistics.sampled_rows;
   }
 }
 
@@ -73,7 +96,7 @@ void note_sampled(const Layout &layout, int64_t rows, const table::TableStatisti
 
 void register_share(Share *share) {
   const MutexLock lock(open_shares().mutex);
-  open_shares().shares.insert(share);
+  open_shares().shares.try_emplace(share);
 }
 
 void keep_rows(const Layout &layout, int64_t rows) {
@@ -94,7 +117,7 @@ void unregister_share(Share *share) {
 
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
   const MutexLock lock(open_shares().mutex);
-  for (const Share *share : open_shares().shares)
+  for (const auto &[share, pause] : open_shares().shares)
     if (std::shared_ptr<const Layout> layout = share->layout();
         layout->def().id == table_id && layout->family()->side() != lsm::Side::kPast)
       return layout;
@@ -111,9 +134,10 @@ Status refresh_statistics(const std::function<bool()> &is_cancelled) {
   if (status.code() == Code::kInterrupted) return Status::Ok();  // the server stops
   ATOLL_RETURN_IF_ERROR(status);
   // The running count has rows that are not committed, which no sample sees: then the table is still to be
-  // sampled.
-  note_sampled(*layout, statistics.rows >= 0 ? statistics.rows : rows, statistics);
+  // sampled, also by who opens it after its share has gone.
+  statistics.sampled_rows = statistics.rows >= 0 ? statistics.rows : rows;
   statistics.rows = rows;
+  note_sampled(*layout, statistics);
   engine::running()->catalog()->set_statistics(layout->def().id, table::encode(statistics));
   return Status::Ok();
 }

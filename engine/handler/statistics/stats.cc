@@ -22,7 +22,7 @@ void ha_atoll::load_statistics() {
     known = {};
   if (known.records_per_key.size() == table_share->keys) {
     share_->set_records_per_key(std::move(known.records_per_key));
-    share_->sampled_rows = known.rows;
+    share_->sampled_rows = known.sampled_rows;
   }
   if (known.rows < 0) {
     const ah::IndexLayout &index = layout_->primary_index();

@@ -92,7 +92,7 @@ Status sample_index(const Layout &layout, const IndexLayout &index, lsm::Figures
 }  // namespace
 
 std::string encode(const TableStatistics &statistics) {
-  std::string out = std::to_string(statistics.rows);
+  std::string out = std::to_string(statistics.rows) + '/' + std::to_string(statistics.sampled_rows);
   for (const std::vector<uint64_t> &index : statistics.records_per_key) {
     out += ';';
     for (const uint64_t value : index) out += std::to_string(value) + ',';
@@ -105,6 +105,11 @@ bool decode(std::string_view text, TableStatistics *statistics) {
   const char *const end = at + text.size();
   auto number = std::from_chars(at, end, statistics->rows);
   if (number.ec != std::errc()) return false;
+  statistics->sampled_rows = statistics->rows;
+  if (number.ptr < end && *number.ptr == '/') {
+    number = std::from_chars(number.ptr + 1, end, statistics->sampled_rows);
+    if (number.ec != std::errc()) return false;
+  }
   for (at = number.ptr; at < end && *at == ';';) {
     std::vector<uint64_t> &index = statistics->records_per_key.emplace_back();
     for (at++; at < end && *at != ';';) {

@@ -63,6 +63,7 @@ TEST(TableStatisticsTest, what_is_stored_is_read_back_and_what_is_cut_is_refused
   for (int round = 0; round < 1000; round++) {
     TableStatistics written;
     written.rows = static_cast<int64_t>(random.bits());
+    written.sampled_rows = static_cast<int64_t>(random.bits());
     written.records_per_key.resize(random.below(4));
     for (std::vector<uint64_t> &index : written.records_per_key)
       for (size_t parts = random.below(4); parts > 0; parts--) index.push_back(random.bits());
@@ -70,6 +71,7 @@ TEST(TableStatisticsTest, what_is_stored_is_read_back_and_what_is_cut_is_refused
     TableStatistics read;
     ASSERT_TRUE(decode(text, &read)) << text;
     EXPECT_EQ(read.rows, written.rows);
+    EXPECT_EQ(read.sampled_rows, written.sampled_rows);
     EXPECT_EQ(read.records_per_key, written.records_per_key);
     // Ends within a number.
     TableStatistics cut;
@@ -79,8 +81,17 @@ TEST(TableStatisticsTest, what_is_stored_is_read_back_and_what_is_cut_is_refused
   }
 }
 
+TEST(TableStatisticsTest, texts_of_earlier_builds_were_sampled_at_their_number_of_rows) {
+  TableStatistics read;
+  ASSERT_TRUE(decode("20;1,;2,1,", &read));
+  EXPECT_EQ(read.rows, 20);
+  EXPECT_EQ(read.sampled_rows, 20);
+  EXPECT_EQ(read.records_per_key, (std::vector<std::vector<uint64_t>>{{1}, {2, 1}}));
+}
+
 TEST(TableStatisticsTest, other_texts_are_refused) {
-  for (const std::string_view text : {"", "x", "1;x", "1;2", "1,2", "1;2,;x", "99999999999999999999"}) {
+  for (const std::string_view text :
+       {"", "x", "1/", "1/x", "1/2x", "1/2/3", "1;x", "1;2", "1,2", "1;2,;x", "99999999999999999999"}) {
     TableStatistics read;
     EXPECT_FALSE(decode(text, &read)) << text;
   }
