@@ -178,6 +178,7 @@ class ha_atoll : public handler {
   Status update_existing_row(const uchar *old_record, const uchar *new_record);
   Status remove_row(const uchar *record);
   Status note_written(const Status &status);
+  void count_rows(int64_t added);
   void set_online_build(std::shared_ptr<atoll::handler::OnlineBuild> build);
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);

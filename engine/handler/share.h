@@ -28,7 +28,7 @@ class Share final : public Handler_share {
   }
 
   // The build that writers must tell of their changes; nullptr: none. Set and taken away while no statement
-  // writes the table (but for an ALTER that fails: then it is closed).
+  // writes the table (except when an ALTER fails: then the build is closed).
   std::shared_ptr<OnlineBuild> online_build() const {
     MutexLock guard(mutex_);
     return online_build_;
@@ -38,22 +38,22 @@ class Share final : public Handler_share {
     online_build_ = std::move(build);
   }
 
-  // AUTO_INCREMENT: the next value nobody has. Loaded once; grows only.
+  // AUTO_INCREMENT: the next value that was not given out yet. Loaded once; only grows.
   std::atomic<uint64_t> next_auto_increment{0};  // 0: not loaded
   Mutex auto_increment_mutex;
 
   // The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
-  // Errors: of reading the highest id, once.
+  // Errors: those of reading the highest id, which is done once.
   Status take_hidden_id(const Layout &layout, uint64_t *id);
-  // The table is empty.
+  // Begins with id 1 again. Requires: the table is empty.
   void restart_hidden_ids() { next_hidden_id_ = 1; }
 
-  // Rows, for the optimizer. Approximate: rolled-back changes are not taken back.
+  // The number of rows, for the optimizer, with those of open transactions. Approximate.
   std::atomic<int64_t> rows{-1};  // -1: unknown
 
   table::EstimateCache estimates;
 
-  // How many there were when records_per_key was sampled.
+  // The number of rows when records_per_key was sampled.
   std::atomic<int64_t> sampled_rows{-1};  // -1: never
   // Grows with each set_records_per_key().
   std::atomic<uint32_t> statistics_version{0};

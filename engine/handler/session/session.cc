@@ -8,6 +8,7 @@
 #include "engine/running.h"
 #include "handler/handlerton.h"
 #include "handler/alter/online/online_build.h"
+#include "handler/statistics/open_shares.h"
 
 namespace atoll::handler {
 namespace {
@@ -78,7 +79,7 @@ void Session::end_read_view() { transaction()->release_snapshot(); }
 
 void Session::before_write() {
   if (has_statement_savepoint_) return;
-  statement_savepoint_ = transaction()->set_savepoint();
+  statement_savepoint_ = set_savepoint();
   has_statement_savepoint_ = true;
 }
 
@@ -93,7 +94,10 @@ void Session::end_statement() {
 Status Session::rollback_statement() {
   if (!transaction_) return Status::Ok();
   Status status;
-  if (has_statement_savepoint_) status = transaction_->rollback_to_savepoint(statement_savepoint_);
+  if (has_statement_savepoint_) {
+    status = transaction_->rollback_to_savepoint(statement_savepoint_);
+    take_back_rows(row_changes_.roll_back_to(statement_savepoint_));
+  }
   end_statement();
   return status;
 }
@@ -177,6 +181,7 @@ void Session::rollback() {
   } else {
     transaction_->rollback();
   }
+  take_back_rows(row_changes_.roll_back());
   reset();
 }
 
@@ -186,6 +191,7 @@ void Session::abandon() noexcept {
   guarded_or_nothing([&] {
     spoil_online_builds("a transaction that changed the table ended in an error; repeat the ALTER");
     if (!is_prepared) transaction_->rollback();
+    take_back_rows(row_changes_.roll_back());
   });
   reset();
 }
@@ -204,6 +210,7 @@ void Session::reset() {
   auto_increments_.clear();
   online_builds_.clear();
   changed_moved_.clear();
+  row_changes_.clear();
 }
 
 void Session::spoil_online_builds(const char *reason) {
@@ -226,10 +233,15 @@ void Session::detach() {
   reset();
 }
 
-size_t Session::set_savepoint() { return transaction()->set_savepoint(); }
+size_t Session::set_savepoint() {
+  const size_t number = transaction()->set_savepoint();
+  row_changes_.note_savepoint(number);
+  return number;
+}
 
 Status Session::rollback_to_savepoint(size_t number) {
   has_statement_savepoint_ = false;
+  take_back_rows(row_changes_.roll_back_to(number));
   return transaction()->rollback_to_savepoint(number);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/settings.h"
 #include "handler/session/commit_mark.h"
 #include "handler/session/commit_order.h"
+#include "table/statistics/row_changes.h"
 #include "txn/transaction.h"
 
 class THD;
@@ -30,8 +31,8 @@ class Session {
   explicit Session(THD *thd) : thd_(thd) {}
   ~Session();
 
-  // The session of `thd`; made when `create`. From now on the calling thread counts its work for it: every
-  // statement comes through here before it reads or writes.
+  // The session of `thd`; when there is none, one is made if `create`. From now on the calling thread counts
+  // its work for it: every statement comes through here before it reads or writes.
   static Session *of(THD *thd, bool create);
 
   // The running transaction; begun when there is none.
@@ -42,15 +43,15 @@ class Session {
   void enter_statement();
   // A consistent read begins: takes the snapshot the isolation level asks for.
   void open_read_view();
-  // READ COMMITTED: the statement is over.
+  // READ COMMITTED: gives the snapshot back when the statement is over.
   void end_read_view();
-  // Before the first write of the statement: a savepoint to come back to.
+  // Sets the statement savepoint before the first write of the statement.
   void before_write();
 
-  // Statement ends inside a transaction.
+  // A statement inside a transaction ends.
   void end_statement();
   Status rollback_statement();
-  // Transaction ends. What is left of a commit is the caller's part.
+  // The transaction ends. What a commit leaves for the caller to do:
   struct Left {
     bool sync = false;      // Database::sync_wal()
     uint64_t position = 0;  // when not 0, what CommitGate::after_commit() waits for
@@ -60,7 +61,7 @@ class Session {
   // Makes the changes visible and releases the locks; what makes them durable is left to the caller.
   Status commit(Left *left);
   void rollback();
-  // An exception has interrupted a change of the transaction: of it only its end is left.
+  // Notes that an exception has interrupted a change of the transaction: it can only be ended now.
   void note_exception() { was_interrupted_ = transaction_ != nullptr; }
   bool was_interrupted() const { return was_interrupted_; }
   // Ends the transaction after an exception: rolls it back, or leaves a prepared one to the next start. Never
@@ -77,18 +78,23 @@ class Session {
   // Wakes a lock wait of this session. Any thread.
   void kill();
 
-  // A counter that must be stored with the rows of this transaction.
+  // Notes a counter that must be stored with the rows of this transaction.
   void note_auto_increment(uint32_t table_id, uint64_t next);
 
   // Remembers that the transaction has logged a change for `build`. The session spoils the build if the
   // transaction and its log records may end in different ways.
   void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
 
-  // The transaction may have changed a table that moved by itself after the transaction's snapshot.
+  // The running statement has added rows to the table; negative: removed. A rollback takes them back from the
+  // table's count.
+  void count_rows(uint32_t table_id, int64_t rows) { row_changes_.add(table_id, rows); }
+
+  // Notes that the transaction may have changed a table that moved by itself after the transaction's
+  // snapshot.
   void note_change_of_moved(uint32_t table_id) { changed_moved_.insert(table_id); }
   bool has_changed_moved(uint32_t table_id) const { return changed_moved_.contains(table_id); }
 
-  // Of the statement: its partitions' copies share it.
+  // The budget of the running statement; the copies of all partitions share it.
   std::shared_ptr<lsm::SortBudget> sort_budget();
 
   // The settings of the running statement. Read from the connection once per statement, so a loop over rows
@@ -129,6 +135,7 @@ class Session {
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<OnlineBuild>> online_builds_;
   std::set<uint32_t> changed_moved_;  // ids of tables
+  table::RowChanges row_changes_;
 };
 
 }  // namespace atoll::handler

@@ -79,7 +79,7 @@ std::shared_ptr<const Layout> most_changed(int64_t *rows) {
   return most->layout();
 }
 
-// Also for a table whose definition changed meanwhile: whose layout is another one is sampled again.
+// A table whose definition changed meanwhile has another layout now: it is sampled again instead.
 void note_sampled(const Layout &layout, const table::TableStatistics &statistics) {
   OpenShares &open = open_shares();
   const MutexLock lock(open.mutex);
@@ -115,6 +115,17 @@ void unregister_share(Share *share) {
   open_shares().shares.erase(share);
 }
 
+void take_back_rows(const table::RowChanges::Counts &undone) {
+  if (undone.empty()) return;
+  const std::map<uint32_t, int64_t> rows_of(undone.begin(), undone.end());
+  const MutexLock lock(open_shares().mutex);
+  for (const auto &[share, pause] : open_shares().shares) {
+    const std::shared_ptr<const Layout> layout = share->layout();
+    const auto rows = rows_of.find(layout->def().id);
+    if (rows != rows_of.end() && layout->family()->side() == lsm::Side::kMain) share->rows -= rows->second;
+  }
+}
+
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
   const MutexLock lock(open_shares().mutex);
   for (const auto &[share, pause] : open_shares().shares)
@@ -133,8 +144,8 @@ Status refresh_statistics(const std::function<bool()> &is_cancelled) {
       table::sample(*layout, engine::running()->database(), kBackgroundEntries, is_cancelled, &statistics);
   if (status.code() == Code::kInterrupted) return Status::Ok();  // the server stops
   ATOLL_RETURN_IF_ERROR(status);
-  // The running count has rows that are not committed, which no sample sees: then the table is still to be
-  // sampled, also by who opens it after its share has gone.
+  // The running count has rows that are not committed, which no sample sees: then the table must be sampled
+  // again, also when its share goes and it is opened anew.
   statistics.sampled_rows = statistics.rows >= 0 ? statistics.rows : rows;
   statistics.rows = rows;
   note_sampled(*layout, statistics);

@@ -30,7 +30,7 @@ int ha_atoll::write_row(const uchar *record) {
 }
 
 // The row of a sequence belongs to no transaction: a number that was given out is not given out again when
-// its user rolls back, and nobody waits for that user. It is synced with the next commit, which whoever uses
+// its user rolls back, and nobody waits for that user. It is synced with the next commit, which the user of
 // the number must make to keep it. CREATE TEMPORARY SEQUENCE writes the first row without locking the table.
 Status ha_atoll::write_apart(const std::function<Status()> &write) {
   if (session_ == nullptr) {
@@ -51,8 +51,14 @@ Status ha_atoll::write_new_row(const uchar *record) {
   ATOLL_RETURN_IF_ERROR(note_written(writer_.insert(record, hidden_id)));
   reader_.set_primary_key(writer_.primary_key());
   raise_auto_increment(record);
-  if (share_->rows >= 0) share_->rows++;
+  if (share_->rows >= 0) count_rows(1);
   return Status::Ok();
+}
+
+void ha_atoll::count_rows(int64_t added) {
+  share_->rows += added;
+  // What a sequence writes is committed at once.
+  if (!is_temporary() && !is_sequence()) session_->count_rows(layout_->def().id, added);
 }
 
 // `status`: of the writer. An index that is being built while this statement runs may have been told of a
@@ -94,7 +100,7 @@ int ha_atoll::delete_row(const uchar *record) {
 Status ha_atoll::remove_row(const uchar *record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, record, nullptr);
   ATOLL_RETURN_IF_ERROR(note_written(writer_.remove(record, reader_.hidden_id())));
-  if (share_->rows > 0) share_->rows--;
+  if (share_->rows > 0) count_rows(-1);
   return Status::Ok();
 }
 
@@ -102,7 +108,7 @@ Status ha_atoll::remove_row(const uchar *record) {
 
 namespace {
 
-// For a copy that turns out to be larger than what the shared family takes.
+// Returns the function that gives a copy its own family when it gets too large for the shared one.
 auto move_to_own_family(ah::Share *share) {
   return [share](std::shared_ptr<const at::Layout> *layout) {
     atoll::engine::Engine *running = atoll::engine::running();
@@ -116,8 +122,8 @@ auto move_to_own_family(ah::Share *share) {
 
 }  // namespace
 
-// Errors of the end of a partition copy are dropped by the server: partitions being reorganised take the
-// ordinary way, row by row.
+// The server ignores errors at the end of a partition copy, so partitions that are reorganised are filled in
+// the ordinary way, row by row.
 void ha_atoll::begin_copy(bool ignore_duplicates) {
   bulk_.reset();
   const bool internal = ah::is_internal(ah::parse_table_name(table_share->normalized_path.str).table);
