@@ -124,7 +124,7 @@ inline void append_varint(std::string *out, uint64_t value) {
   out->append(reinterpret_cast<const char *>(bytes), store_varint(bytes, value));
 }
 
-// Two digits for each byte.
+// Returns `bytes` as text, with two hexadecimal digits for each byte.
 inline std::string to_hex(std::string_view bytes, const char *digits = "0123456789ABCDEF") {
   std::string text;
   text.reserve(bytes.size() * 2);

@@ -8,7 +8,7 @@
 
 namespace atoll::failing_new {
 
-// Of the calling thread. n > 0: its n-th request fails; 0: none does; below 0: each does.
+// Which request for memory fails in the calling thread. n > 0: the n-th; 0: none; below 0: each.
 inline thread_local int64_t request = 0;
 
 inline void *allocate(size_t bytes) {

@@ -16,7 +16,7 @@ inline std::string content_of(const std::filesystem::path &file) {
   return content.bad() ? std::string() : content.str();
 }
 
-// Replaces or makes the file; what a failure leaves of it is not whole.
+// Replaces or makes the file. Returns false after a failure, which leaves an incomplete file.
 inline bool write_content(const std::filesystem::path &file, const std::string &content) {
   std::ofstream out(file, std::ios::binary);
   out << content;

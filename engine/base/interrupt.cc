@@ -8,7 +8,7 @@
 namespace atoll {
 namespace {
 
-// A killed statement is to end within ten seconds, so for so long it may be waiting.
+// A killed statement is to end within ten seconds, so it may be waiting for that long.
 constexpr int64_t kMakeWayMs = 10'000;
 
 thread_local const std::atomic<bool> *helper_flag = nullptr;

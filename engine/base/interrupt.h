@@ -2,8 +2,8 @@
 // statement.
 //
 // A connection's own thread works for its statement, which the server may have killed. A thread that helps a
-// statement has an InterruptScope, with a flag that whoever waits for the thread sets. All others, such as
-// RocksDB's threads, are never interrupted; any thread may have to make way for a killed statement.
+// statement has an InterruptScope, with a flag; the thread that waits for it sets the flag. All others, such
+// as RocksDB's threads, are never interrupted; any thread may have to make way for a killed statement.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ bool is_interrupted();
 // down. Called once, at start.
 void set_statement_check(bool (*is_killed)(), bool (*is_shutting_down)());
 
-// Some statement was killed. Any thread.
+// Notes that some statement was killed, for must_make_way(). Any thread.
 void note_kill();
 
 // True when this thread has a MakeWayScope and the server shuts down or killed a statement within the last
@@ -41,7 +41,7 @@ class MakeWayScope {
 };
 
 // For the life of this object, waits of this thread end when `flag` becomes true. The flag lives longer;
-// nullptr: never.
+// nullptr: no flag ends them, while a PatienceScope or a killed statement still does.
 class InterruptScope {
  public:
   explicit InterruptScope(const std::atomic<bool> *flag);

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kUnknownMemoryBytes = 1ull << 30;
 
-// "max", which version 2 says for no limit, is no number.
+// The limit in `file`. "max", which version 2 writes for no limit, is not a number: kUnlimited.
 uint64_t limit_in(const std::filesystem::path &file) {
   const std::string text = content_of(file);
   uint64_t bytes = 0;
@@ -27,7 +27,7 @@ uint64_t limit_in(const std::filesystem::path &file) {
   return error == std::errc() && bytes > 0 ? bytes : kUnlimited;
 }
 
-// Of the group `path` in the tree at `root` and of all groups above it.
+// The least limit of the group `path` in the tree at `root` and of all groups above it.
 uint64_t limit_along(const std::filesystem::path &root, std::string_view path, const char *file) {
   uint64_t least = limit_in(root / file);
   std::filesystem::path group = root;
@@ -73,7 +73,8 @@ uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::f
 uint64_t memory_limit_bytes() {
   static const uint64_t limit = [] {
     const uint64_t machine = machine_memory_bytes();
-    // Asked for by defaults of variables first, while the library is loaded: nobody would catch an exception.
+    // The defaults of variables ask for it first, while the library is loaded, where nobody would catch an
+    // exception.
     const uint64_t group = guarded([] { return group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup"); },
                                    [](const Status &) { return uint64_t{0}; });
     return group == 0 ? machine : std::min(machine, group);

@@ -1,4 +1,5 @@
-// Goal:   the limit of a control group is found in both versions, and what is no limit is not taken for one.
+// Goal:   the limit of a control group is found in both versions, and a file without a limit is not taken for
+// one.
 // Method: trees of files as the kernel shows them, in a directory of the test.
 #include "base/memory_limit.h"
 

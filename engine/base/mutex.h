@@ -1,5 +1,5 @@
-// Mutexes whose use Clang's analysis of threads checks in `make check` (-Wthread-safety): that of the C++
-// library says nothing to it. They cost what those of the library cost.
+// Mutexes whose use Clang's analysis of threads checks in `make check` (-Wthread-safety); it knows nothing
+// about the mutexes of the C++ library. These cost as much as those.
 //
 //     Mutex mutex_;
 //     int count_ ATOLL_GUARDED_BY(mutex_) = 0;           read and written only with the mutex held
@@ -23,7 +23,7 @@
 
 #define ATOLL_GUARDED_BY(mutex) ATOLL_THREAD_RULE(guarded_by(mutex))
 #define ATOLL_REQUIRES(...) ATOLL_THREAD_RULE(requires_capability(__VA_ARGS__))
-// Where the analysis cannot follow; a comment says why it is right.
+// For a function that the analysis cannot follow; a comment says why it is right.
 #define ATOLL_UNCHECKED_THREADS ATOLL_THREAD_RULE(no_thread_safety_analysis)
 
 namespace atoll {

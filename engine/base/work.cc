@@ -15,7 +15,7 @@ thread_local Work *current_work __attribute__((tls_model("initial-exec"))) = nul
 
 namespace {
 
-// All there ever was: the free ones keep what their last owners counted.
+// All objects that were ever made. Those in `free` are at zero: what their last owners counted is in `ended`.
 struct Registry {
   Mutex mutex;
   std::deque<Work> all ATOLL_GUARDED_BY(mutex);

@@ -42,7 +42,7 @@ enum class WorkKind : uint8_t {
 };
 constexpr size_t kWorkKinds = static_cast<size_t>(WorkKind::kLogSyncs) + 1;
 
-// As in SHOW STATUS, without "Atoll_work_".
+// The name of a counter as in SHOW STATUS, without "Atoll_work_".
 std::string_view work_name(WorkKind kind);
 
 class Work {

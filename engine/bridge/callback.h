@@ -21,7 +21,7 @@ class Callback {
  public:
   explicit Callback(Call call) : call_(std::move(call)) {}
 
-  // What Rust calls, with the Callback as context.
+  // The function that Rust calls, with the Callback as context.
   template <typename... Arguments>
   static auto function() -> void (*)(void *context, Arguments... arguments) {
     return [](void *context, Arguments... arguments) {

@@ -9,8 +9,8 @@
 
 namespace atoll::bridge {
 
-// Calls `each(const atoll_snapshot *)` for what atoll_store_list_snapshots() lists; its errors and requests.
-// Throws what `each` throws.
+// Calls `each(const atoll_snapshot *)` for what atoll_store_list_snapshots() lists. Errors, requests: those
+// of that function. Throws what `each` throws.
 template <typename Each>
 Status for_each_snapshot(const atoll_store *store, Each each) {
   Callback callback(std::move(each));

@@ -20,8 +20,9 @@ Status no_such_table(std::string_view database, std::string_view name) {
   return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
 }
 
-// What ALTER fills with the rows of a table, or of the partitions it makes anew. Source: MariaDB 10.11.18,
-// sql/sql_table.cc (mysql_alter_table), sql/ha_partition.cc (change_partitions).
+// Whether the name is that of a copy, which ALTER fills with the rows of a table or of the partitions that it
+// makes anew. Source: MariaDB 10.11.18, sql/sql_table.cc (mysql_alter_table), sql/ha_partition.cc
+// (change_partitions).
 bool is_copy(std::string_view name) {
   return name.starts_with("#sql-alter") || name.find("#TMP#") != std::string_view::npos;
 }
@@ -44,7 +45,7 @@ bool has_ordinal(const TableDef &table, uint16_t ordinal) {
                      [ordinal](const IndexDef &index) { return index.ordinal == ordinal; });
 }
 
-// What the change of a definition leaves where the table is or was.
+// Adds the ranges that the change of a definition leaves behind where the table is or was.
 void add_left_behind(const TableDef &former, const TableDef &now, Doomed *doomed) {
   if (!is_moved(former, now)) {
     for (const IndexDef &index : former.indexes)
@@ -55,7 +56,7 @@ void add_left_behind(const TableDef &former, const TableDef &now, Doomed *doomed
   }
 }
 
-// Sorted by family and start; ranges that touch become one.
+// Returns the ranges sorted by family and start; ranges that touch become one.
 std::vector<Doomed::Range> merged_ranges(const std::vector<Doomed> &all) {
   std::vector<Doomed::Range> ranges;
   for (const Doomed &doomed : all) ranges.insert(ranges.end(), doomed.ranges.begin(), doomed.ranges.end());
@@ -155,7 +156,7 @@ TablePtr Catalog::Impl::find(uint32_t table_id) const {
   return it == by_id.end() ? nullptr : it->second;
 }
 
-// `former`: the definition that goes, or nullptr.
+// `former`: the definition that is replaced, or nullptr.
 Catalog::Impl::Arrival Catalog::Impl::arrival(const TableDef &table, const TablePtr &former) {
   Arrival arrival;
   arrival.table = std::make_shared<TableDef>(table);
@@ -185,7 +186,7 @@ void Catalog::Impl::forget(uint32_t table_id, const std::string &name) noexcept 
   ++generation;
 }
 
-// What no table names any more. A family that finds no memory to go is dropped by the next opening.
+// Drops a family that no table names any more. If there is no memory for that, the next opening drops it.
 void Catalog::Impl::drop_family(uint32_t family_id) noexcept {
   guarded_or_nothing([&] { families->drop_family(family_id); });
 }

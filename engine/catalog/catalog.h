@@ -26,8 +26,8 @@
 
 namespace atoll::catalog {
 
-// An index as stored. The primary key (or the hidden one) always has ordinal 1... of the table's choosing;
-// ordinals grow and are never reused.
+// An index as stored. The primary key (or the hidden one) takes the first ordinal that is free when it is
+// defined; ordinals grow and are never reused.
 struct IndexDef {
   std::string name;  // "PRIMARY", user's name, or "" for the hidden primary key
   uint16_t ordinal = 0;
@@ -78,7 +78,7 @@ struct TableDef {
   std::vector<IndexDef> indexes;        // [0] is the primary (or hidden) key
   std::vector<uint32_t> column_ids;     // by field number of stored columns (see handler/table_share.h)
   std::vector<SchemaVersion> versions;  // ascending; the last one is current
-  // Of columns added to rows that were there already, without rewriting them.
+  // The defaults of columns that were added without rewriting the rows that were there already.
   std::vector<codec::ColumnDefault> defaults;
   std::string frm;            // frm image; empty for partitions and #sql- copies without one
   std::string par;            // .par image of a partitioned table's logical entry
@@ -127,7 +127,7 @@ struct SideFile {
 // True for names the server makes for itself while altering ("#sql-...").
 bool is_internal(std::string_view name);
 
-// The table's name, of a partition ("t#P#p0") that of its whole table. Works on paths as well.
+// Returns the table's name; for a partition ("t#P#p0"), the name of its whole table. Works on paths as well.
 std::string_view whole_table(std::string_view name);
 bool is_partition(std::string_view name);
 
@@ -154,8 +154,9 @@ class Catalog {
   static Status open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<Catalog> *out);
   ~Catalog();
 
-  // Reads what a state of the past says of one database, from its catalog family: its tables but for those
-  // under internal names, and its db.opt. Changes nothing. Errors: kCorruption; kNotFound, there were none.
+  // Reads from the catalog family of a past state what that state says of one database: its tables except
+  // those under internal names, and its db.opt. Changes nothing. Errors: kCorruption; kNotFound (there were
+  // no tables).
   static Status read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
                      std::string *options);
 
@@ -191,7 +192,7 @@ class Catalog {
   Status put_partitioned(TableDef table);
   Status rename(std::string_view database, std::string_view name, std::string_view new_database,
                 std::string_view new_name);
-  // As rename(), of a table with all its partitions, in one write.
+  // As rename(), for a table with all its partitions, in one write.
   Status rename_partitioned(std::string_view database, std::string_view whole, std::string_view new_database,
                             std::string_view new_whole);
   // Finishes ALTERs that were cut off and that the server's DDL log did not finish, or that were lost
@@ -202,7 +203,7 @@ class Catalog {
   // Removes the row; one synced write. The rows' space is reclaimed by reclaim().
   // Errors: kNotFound, and as create().
   Status drop(std::string_view database, std::string_view name);
-  // As drop(), of a partitioned table with all its partitions, in one write: no crash leaves some of them.
+  // As drop(), for a partitioned table with all its partitions, in one write: no crash leaves some of them.
   Status drop_partitioned(std::string_view database, std::string_view whole);
   // New empty data under the same name: new prefix or family, same definition. *out: the new definition.
   Status truncate(std::string_view database, std::string_view name, TablePtr *out);
@@ -221,7 +222,7 @@ class Catalog {
   static std::string auto_increment_key(uint32_t table_id);
   static std::string auto_increment_value(uint64_t next);
   // In memory only. Counters only grow here: transactions may commit in another order than they reserved
-  // values, and a table may be closed before those who reserved some have committed. What is
+  // values, and a table may be closed before the transactions that reserved some have committed. What is
   // stored is the last committer's value, so at open the handler also looks at the largest value in the
   // index.
   void raise_auto_increment(uint32_t table_id, uint64_t next);
@@ -234,7 +235,7 @@ class Catalog {
 
   // Databases and side files, so that an empty data directory can be rebuilt.
   Status put_database(const DatabaseDef &def);  // no write when unchanged
-  // From now on the database is remembered without its tables too. One write, the first time.
+  // From now on the catalog remembers the database even when it has no tables. One write, the first time.
   Status keep_database(const std::string &name);
   // Also drops the tables that are put aside under internal names: the server, which has dropped all other
   // tables before, does not see those.

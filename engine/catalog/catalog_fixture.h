@@ -17,7 +17,8 @@ namespace atoll::catalog {
 class CatalogTest : public testing::Test {
  protected:
   CatalogTest() {
-    // Memory, where there is one: thousands of synced writes are not what is tested here.
+    // A directory in memory, where the system has one: thousands of synced writes are not what is tested
+    // here.
     char name[] = "/dev/shm/atoll_catalog_XXXXXX", fallback[] = "/tmp/atoll_catalog_XXXXXX";
     const char *made = ::mkdtemp(name);
     directory_ = made != nullptr ? made : ::mkdtemp(fallback);

@@ -63,7 +63,7 @@ struct Catalog::Impl {
   std::string masked_database ATOLL_GUARDED_BY(mutex);
   uint64_t generation ATOLL_GUARDED_BY(mutex) = 1;
 
-  // *visible_from: a snapshot from then on sees what was written.
+  // *visible_from: snapshots from this sequence number on see what was written.
   Status write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from = nullptr);
   void put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value);
   void remove(rocksdb::WriteBatch *batch, const std::string &key);

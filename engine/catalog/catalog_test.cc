@@ -455,8 +455,8 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// A server with so many tables shall start within 5 s; the catalog's part must be small. Processor
-// time, because the machine may be busy with other tests.
+// A server with five thousand tables must start within 5 s; the catalog's part must be small. Processor time,
+// because the machine may be busy with other tests.
 TEST_F(CatalogTest, five_thousand_tables_open_within_a_second) {
   for (int i = 0; i < 5000; ++i) {
     TableDef table = definition("t" + std::to_string(i));

@@ -46,7 +46,7 @@ std::vector<uint16_t> Catalog::dropped_indexes(const TableDef &table) const {
   return ordinals;
 }
 
-// Where there is no memory for it, the next opening does it.
+// If there is no memory for this, the next opening of the catalog does it.
 void Catalog::give_up(const std::vector<Place> &places) noexcept {
   guarded_or_nothing([&] {
     const MutexLock lock(impl_->change_mutex);

@@ -8,10 +8,11 @@ Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *do
   const auto note = [&](const Status &status) {
     if (first_failure.ok()) first_failure = status;
   };
-  // What has its name again is dropped by nobody.
+  // Names come first: a table that has its name again is not dropped below.
   for (const TablePtr &table : tables_aside(""))
     if (is_nameless(*table)) note(finish_alter(*table, fate, done));
-  // #sqlx- is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was kept.
+  // A table named #sqlx- stays: it is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was
+  // kept.
   for (const TablePtr &table : tables_aside(""))
     if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
       note(drop_aside(*table, done));
@@ -24,7 +25,7 @@ std::vector<TablePtr> Catalog::tables_aside(std::string_view database) const {
   return tables;
 }
 
-// Whether the table was called something else that nothing in the catalog is called now.
+// Whether the table had another name before, which no table of the catalog has now.
 bool Catalog::is_nameless(const TableDef &table) const {
   const std::string &former = table.former_name;
   return !former.empty() && !is_internal(former) && !find(table.database, former);
@@ -47,7 +48,7 @@ Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, Finished
   return Status::Ok();
 }
 
-// Under a name that neither this nor a later start touches.
+// Keeps the table under a name that neither this nor a later start touches.
 Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
   if (!table.name.starts_with("#sql-")) return Status::Ok();
   const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());
@@ -60,7 +61,7 @@ Status Catalog::put_back(const TableDef &table, FinishedAlters *done) {
   return rename_aside(table, table.former_name);
 }
 
-// With its partitions; of a partition without its whole only that.
+// Renames a table with its partitions, or a partition without its whole table.
 Status Catalog::rename_aside(const TableDef &table, std::string_view name) {
   return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
                                   : rename_partitioned(table.database, table.name, table.database, name);

@@ -14,11 +14,12 @@ struct PartitionList {
   std::vector<std::string> names;  // "p0", "p0#SP#p0sp0": what follows "#P#" in the partition's file name
 
   bool is_all_of(uint8_t engine) const;
-  // All of engines whose numbers are the same everywhere; others get theirs by the order of loading.
+  // Whether all partitions are of engines whose numbers are the same everywhere; other engines get numbers in
+  // the order in which they are loaded.
   bool is_built_in() const;
 };
 
-// nullopt: it is none, or cut off. Format: sql/ha_partition.cc, create_handler_file().
+// nullopt: the content is no such file, or is cut off. Format: sql/ha_partition.cc, create_handler_file().
 std::optional<PartitionList> parse_partition_list(std::string_view content);
 
 }  // namespace atoll::catalog

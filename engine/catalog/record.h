@@ -74,7 +74,7 @@ std::string encode(const Doomed &doomed);
 std::string encode_blob(std::string_view blob);  // kDatabase, kSideFile, kMasked, kStatistics
 std::string encode_number(uint64_t number);      // kAutoIncrement
 
-// Errors: kCorruption, with what is wrong; the caller adds whose record it was.
+// Errors: kCorruption, with a text that says what is wrong; the caller adds which record it was.
 Status decode(std::string_view value, Meta *out);
 Status decode(std::string_view value, TableDef *out);
 Status decode(std::string_view value, Doomed *out);

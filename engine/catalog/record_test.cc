@@ -70,7 +70,7 @@ TableDef random_table(Random *random) {
   return table;
 }
 
-// Gives a changed payload the header it would need to be believed.
+// Gives a changed payload a header with the right checksum.
 std::string reseal(std::string value) {
   const uint32_t crc = crc32c(std::string_view(value).substr(5));
   for (int i = 0; i < 4; ++i) value[1 + i] = static_cast<char>(crc >> (8 * i));

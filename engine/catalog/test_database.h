@@ -81,7 +81,7 @@ class TestDatabase final : public lsm::Rows, public lsm::Families {
   lsm::Family *shared_family() override { return shared_; }
   lsm::Family *temp_family() override { return nullptr; }
 
-  // Copies; the real one shares.
+  // Copies the rows, which the real database shares.
   Status clone_family(lsm::Family *source, const lsm::Compression &compression, lsm::Family **out) override {
     ATOLL_RETURN_IF_ERROR(create_family(compression, out));
     const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions(), source->handle()));

@@ -30,8 +30,8 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
-// Reads a table that may be in the bucket only from front to back (copies, file checksums). The reader is
-// guarded.
+// Reads a table that may be in the bucket only from front to back (copies, file checksums). `file` is a
+// GuardedReader, so no exception comes from it.
 class SequentialOverRandom final : public FSSequentialFile {
  public:
   explicit SequentialOverRandom(std::unique_ptr<FSRandomAccessFile> file) : file_(std::move(file)) {}
@@ -109,7 +109,8 @@ bool CloudFileSystem::IsInstanceOf(const std::string &name) const noexcept {
   return name == kClassName() || FileSystemWrapper::IsInstanceOf(name);
 }
 
-// Not kAsyncIO and not kFSPrefetch: see TableReader::Prefetch.
+// Does not offer kAsyncIO, kFSPrefetch and kFSBuffer (see TableReader::Prefetch), but offers repeated reads
+// of damaged data.
 void CloudFileSystem::SupportedOps(int64_t &supported) noexcept {
   FileSystemWrapper::SupportedOps(supported);
   if (store_ == nullptr) return;
@@ -270,7 +271,7 @@ IOStatus CloudFileSystem::RenameFile(const std::string &from, const std::string 
   return to_io_status(atoll_store_bind_file(store_, from.c_str(), target.number, to.c_str()));
 }
 
-// The directory is synced here, before current_set: were the rename lost in a crash after the bucket
+// The directory is synced here, before current_set. If the rename were lost in a crash after the bucket
 // followed the new MANIFEST, the local database would be older than its own bucket (FS-2).
 IOStatus CloudFileSystem::current_renamed(const std::string &from, const std::string &to,
                                           const IOOptions &options, IODebugContext *debug) {

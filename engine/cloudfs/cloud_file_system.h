@@ -39,7 +39,8 @@
 
 namespace atoll::cloudfs {
 
-// While one lives, its thread may write OPTIONS files: RocksDB's import of a family gives up where it cannot.
+// While an object of this class lives, its thread may write OPTIONS files: without them, RocksDB's import of
+// a family gives up.
 class OptionsFilesAllowed {
  public:
   OptionsFilesAllowed();

@@ -104,7 +104,7 @@ TEST(IoStatusTest, each_code_makes_rocksdb_react_rightly) {
   EXPECT_FALSE(to_io_status(unknown).ok());
 }
 
-// Also when there is no memory for the text either.
+// The call can be repeated also when there is no memory for the text of the status.
 TEST(IoStatusTest, a_call_that_finds_no_memory_can_be_repeated) {
   for (const int texts : {0, 1}) {
     const IOStatus status = guarded_io([&]() -> IOStatus {
@@ -213,7 +213,7 @@ TEST_F(CloudFileSystemTest, a_read_after_a_bad_checksum_goes_past_the_cache) {
 
 TEST_F(CloudFileSystemTest, a_scan_is_fetched_ahead_and_random_reads_are_not) {
   constexpr size_t kRead = 256 * 1024;
-  // A byte more than what is read: a read of the end must find a footer there.
+  // The file has a byte more than is read, because a read of the end would have to find a footer there.
   write_table("000007.sst", std::string(64 * kRead + 1, 'x'));
   std::unique_ptr<FSRandomAccessFile> file;
   ASSERT_TRUE(files_.NewRandomAccessFile(path("000007.sst"), FileOptions(), &file, nullptr).ok());

@@ -24,15 +24,15 @@ struct FileName {
   FileKind kind = FileKind::kOther;
   uint64_t number = 0;
 
-  // Its bytes are those of the table file `number`.
+  // Whether the path stands for the bytes of the table file `number`.
   bool is_of_table() const { return kind == FileKind::kTable || kind == FileKind::kShared; }
 };
 
 // `directory` has no trailing slash.
 FileName parse_file_name(std::string_view directory, std::string_view path);
 
-// The directory in whose paths a table file is named as kShared. No file lies in it. `directory`: the
-// database's.
+// The directory whose paths stand for table files that are to be shared (kShared). No file lies in it.
+// `directory`: the database's.
 std::string shared_directory(std::string_view directory);
 
 // "NNNNNN.sst", at least six digits, as RocksDB spells it.

@@ -1,6 +1,6 @@
-// The border between RocksDB and this folder: what RocksDB gets of the files and the file system here is
-// derived from them once more and lets no exception through (rule BORDER-1). Each virtual function of theirs
-// that is not noexcept stands here once; `make check` compares.
+// The border between RocksDB and this folder: RocksDB gets classes that are derived from the files and the
+// file system of this folder and let no exception through (rule BORDER-1). They override each virtual
+// function that is not noexcept; `make check` compares.
 #pragma once
 
 #include <utility>

@@ -17,10 +17,10 @@ namespace atoll::cloudfs {
 rocksdb::IOStatus to_io_status(const atoll_result &result);
 rocksdb::IOStatus to_io_status(Code code, const char *message);
 
-// What RocksDB gets instead of an exception. Without memory for the text there is none.
+// What RocksDB gets instead of an exception. When there is no memory for the text, the result has no text.
 rocksdb::IOStatus io_status_of_exception(const Status &status) noexcept;
 
-// The same where what is on disk is not known afterwards: RocksDB does not resume by itself.
+// The same for a call after which it is not known what is on disk: RocksDB does not resume by itself.
 rocksdb::IOStatus final_io_status_of_exception(const Status &status) noexcept;
 
 // Returns call(), or when that throws, io_status_of_exception().

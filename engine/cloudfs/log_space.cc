@@ -11,14 +11,14 @@ namespace atoll::cloudfs {
 namespace {
 
 constexpr uint64_t kStepBytes = 256 << 10;
-// Where a sync brings more, its cost hardly shows, and the zeros would double what is written.
+// When a sync covers more bytes, its own cost hardly shows, and the zeros would double what is written.
 constexpr uint64_t kSyncBytesMax = 1 << 10;
 constexpr uint64_t kUnsyncedBytesMax = 64 << 10;  // nobody syncs at all
 constexpr uint64_t kSmoothing = 16;               // syncs
 
-// Each write of zeros. A larger one makes larger units of the page cache (folios), which the kernel counts as
-// written as a whole, in /proc/PID/io and towards its limits, for each commit that changes a few bytes of
-// one.
+// What one write of zeros writes. A larger one makes larger units of the page cache (folios), which the
+// kernel counts as written as a whole, in /proc/PID/io and towards its limits, for each commit that changes a
+// few bytes of one.
 const std::array<char, 4 << 10> kZeros{};
 
 bool write_zeros(int descriptor, uint64_t from, uint64_t end) {

@@ -3,7 +3,7 @@
 // A sync of a file that has grown writes its inode as well, and one into space that was only reserved changes
 // the map of the file: two more writes to the device for each commit of one row (a third of the CPU of such a
 // commit, where a device is reached through a hypervisor). After a crash the log ends with zeros; RocksDB's
-// recovery skips them as records without a type, and those who copy the log copy them.
+// recovery skips them as records without a type, and whatever copies the log copies them too.
 //
 // Threads: as the log's writer.
 #pragma once
@@ -24,9 +24,10 @@ class LogSpace {
   LogSpace &operator=(const LogSpace &) = delete;
 
   // Before `bytes` are appended to a log of `length` bytes: writes zeros behind them, if commits are small
-  // enough to gain by it and there are none yet. A failure is no error: the log grows as it would without.
+  // enough to gain by it and there are no zeros yet. A failure is no error: the log grows as it would
+  // without.
   void prepare(uint64_t length, size_t bytes);
-  // A sync of the log begins, at this length.
+  // Notes that a sync of the log begins, at this length.
   void synced(uint64_t length);
   // Cuts the zeros off. The log gets no more bytes.
   void cut(uint64_t length);

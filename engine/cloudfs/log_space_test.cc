@@ -1,6 +1,5 @@
 // Goal:   zeros behind the end of a log cost no commit: they come only where commits are small, go when the
-// log is closed,
-//         and what stands before them is recovered.
+//         log is closed, and what stands before them is recovered.
 // Method: the file's size after each step; then a RocksDB whose log gets zeros, as after a crash.
 #include "cloudfs/log_space.h"
 
@@ -25,7 +24,7 @@ class LogSpaceTest : public ::testing::Test {
   }
   ~LogSpaceTest() override { fs::remove_all(root_); }
 
-  // As the log's writer does.
+  // Appends `bytes` to the log as its writer does.
   void append(LogSpace *space, std::fstream *log, size_t bytes) {
     space->prepare(length_, bytes);
     log->seekp(static_cast<std::streamoff>(length_));

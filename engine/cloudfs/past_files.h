@@ -32,7 +32,7 @@ class PastFiles : public rocksdb::FileSystemWrapper {
                                 rocksdb::IODebugContext *debug) override;
 
  private:
-  // False: `path` is no table file of the mount.
+  // Finds the table file that `path` names. False: it is no table file of the mount.
   bool find(const std::string &path, uint64_t *number, uint64_t *bytes) const;
 
   const std::string directory_;

@@ -1,6 +1,7 @@
 // Goal:   a table file whose footer is damaged or forged is Corruption; it neither ends the process nor is
-// believed. Method: files with chosen footers in the fake bucket, opened by RocksDB's own reader through the
-// file system.
+//         believed.
+// Method: files with chosen footers in the fake bucket, opened by RocksDB's own reader through the file
+//         system.
 #include "cloudfs/table_footer.h"
 
 #include <gtest/gtest.h>

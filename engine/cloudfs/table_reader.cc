@@ -52,7 +52,7 @@ IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &opti
 IOStatus TableReader::read(uint64_t offset, size_t length, bool refetch, Slice *result, char *scratch) const {
   uint64_t bytes = 0;
   // RocksDB reads the end of a file when it opens it, with a mutex held for which others wait. A scan whose
-  // last read gets there holds nothing, and is taken for an opening.
+  // last read reaches the end holds no such mutex, but is taken for an opening too.
   std::optional<MakeWayScope> opening;
   if (offset + length >= file_bytes_) opening.emplace();
   const atoll_result answer = atoll_file_read(file_, offset, length, scratch, &bytes, refetch ? 1 : 0);
@@ -96,7 +96,8 @@ void TableReader::read_ahead(uint64_t offset, size_t length) const {
   uint64_t until = 0;
   {
     MutexLock lock(streams_mutex_);
-    // Of several that could be continued, the longest run is the scan; the others were single reads.
+    // Of several streams that this read could continue, the longest one is the scan; the others were single
+    // reads.
     auto stream = streams_.end();
     for (auto each = streams_.begin(); each != streams_.end(); ++each) {
       if (each->run == 0 || each->next != offset) continue;

@@ -26,8 +26,8 @@ class TableReader : public rocksdb::FSRandomAccessFile {
                          rocksdb::IODebugContext *debug) const override;
   rocksdb::IOStatus MultiRead(rocksdb::FSReadRequest *requests, size_t count,
                               const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
-  // NotSupported on purpose: RocksDB then fetches the tail of a table (footer, index, filter) in one read
-  // and scans in big reads of its own, each one request, instead of asking block by block.
+  // Returns NotSupported on purpose: RocksDB then fetches the tail of a table (footer, index, filter) in one
+  // read and scans in big reads of its own, each one request, instead of asking block by block.
   rocksdb::IOStatus Prefetch(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
                              rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus GetFileSize(uint64_t *result) noexcept override;
@@ -36,7 +36,8 @@ class TableReader : public rocksdb::FSRandomAccessFile {
   void read_ahead(uint64_t offset, size_t length) const;
   rocksdb::IOStatus read(uint64_t offset, size_t length, bool refetch, rocksdb::Slice *result,
                          char *scratch) const;
-  // Why `bytes`, read from `offset` on, end with no footer; nullptr also when they do not reach the footer.
+  // Why `bytes`, read from `offset` on, do not end with a footer; nullptr: they do, or they do not reach the
+  // footer.
   const char *problem_of(uint64_t offset, const rocksdb::Slice &bytes) const;
 
   // Where a few concurrent scans have got to, so that each one's next window is on its way while RocksDB

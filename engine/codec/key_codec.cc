@@ -144,7 +144,7 @@ void KeyCodec::append_part(const uint8_t *record, size_t index, std::string *out
   if (plan.invert != 0) invert_bytes(out, start);
 }
 
-// Marker and number at once: most keys begin with one.
+// Appends marker and number in one step, because most keys begin with a number.
 void KeyCodec::append_number(const uint8_t *record, size_t index, std::string *out) const {
   const Plan &plan = plans_[index];
   uint8_t bytes[1 + 8];

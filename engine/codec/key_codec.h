@@ -26,15 +26,16 @@ class Collation {
   virtual bool pad_space() const = 0;   // 'a' = 'a '
   virtual bool byte_order() const = 0;  // weights are the bytes themselves (binary, *_bin of 8-bit
                                         // sets and utf8): text can be decoded from the key
-  // The weights of a concatenation are concatenated weights, and (PAD SPACE) every text's weights take a
-  // multiple of the bytes that a space's take.
+  // The weights of two joined texts are their weights joined, and under PAD SPACE the length of every text's
+  // weights is a multiple of the length of a space's.
   virtual bool single_level() const = 0;
-  // Every character has one weight, so that texts of as many characters have as many weights.
+  // Every character has one weight, so that texts with equally many characters have equally many weights.
   virtual bool weight_per_character() const = 0;
   virtual size_t weights_length_max(size_t text_bytes) const = 0;
   // Writes the weights of `text` (no padding) and returns their length.
   virtual size_t weights(std::string_view text, uint8_t *out, size_t out_size) const = 0;
-  // As weights(), for multi-level collations: padded as `characters` characters, so memcmp is complete.
+  // As weights(), for multi-level collations: pads the text to `characters` characters, so that memcmp alone
+  // gives the order.
   virtual size_t weights_padded(std::string_view text, uint32_t characters, uint8_t *out,
                                 size_t out_size) const = 0;
   // The weight bytes of one space (non-empty; 1 to 8 bytes).
@@ -82,8 +83,8 @@ struct KeyPart {
 // True when the keys of one text differ between columns of different lengths (characters_max).
 bool keys_depend_on_length(const Collation &collation);
 
-// True when texts of the part compare as if spaces followed them for ever: those of a CHAR have as many
-// weights.
+// True when texts of the part compare as if spaces followed them for ever. Those of a CHAR do where every
+// character has one weight: filled with spaces, all have the same number of weights.
 inline bool pads(const KeyPart &part) {
   return part.collation->pad_space() || (part.filled_with_spaces && part.collation->weight_per_character());
 }
@@ -104,16 +105,16 @@ class KeyCodec {
   // one of the first user_parts() parts is NULL: such a key is exempt from uniqueness. Never sets it to
   // false, so that it adds up over calls: start with false.
   void append_parts(const uint8_t *record, size_t part_count, std::string *out, bool *has_null) const;
-  // One part, for keys assembled from two places.
+  // Appends one part, for keys that are assembled from two places.
   void append_part(const uint8_t *record, size_t part, std::string *out, bool *has_null) const;
 
   // The bytes at `key` (after prefix|ordinal) that the first `part_count` parts take.
   // Errors: kCorruption.
   Status skip_parts(std::string_view key, size_t part_count, size_t *bytes) const;
 
-  // The values at `key` (after prefix|ordinal), for people: (7, 'a b', NULL). Integers, and printable text of
-  // collations in byte order; all else, also of a key that ends early, as its bytes: X'0A'. Trailing bytes
-  // are such a part too.
+  // The values at `key` (after prefix|ordinal), for people: (7, 'a b', NULL). Integers are shown as such, and
+  // so is printable text of collations in byte order; all else, also trailing bytes and the rest of a key
+  // that ends early, as its bytes: X'0A'.
   std::string text_of(std::string_view key) const;
 
   // True when the part's column value can be rebuilt from key bytes alone (or from the unpack section).

@@ -205,8 +205,8 @@ TEST(KeyCodec, trailing_spaces_count_without_padding) {
   }
 }
 
-// CHAR under NO PAD: what the server asks for when it looks for LIKE 'a%' begins at "a" and the smallest
-// characters; the value that ends with "a" is behind it, as its spaces are.
+// CHAR under NO PAD: for LIKE 'a%' the server searches from "a" followed by the smallest characters. The
+// value "a" lies behind that, because spaces follow it.
 TEST(KeyCodec, char_columns_compare_with_their_spaces_under_no_pad) {
   for (const auto &collation : toy_collations()) {
     const auto key = [&collation](std::string_view text, uint32_t prefix) {

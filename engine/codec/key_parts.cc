@@ -83,8 +83,8 @@ size_t length_without_spaces(std::string_view weights, std::string_view space) {
 
 namespace {
 
-// Says for any place in a text how the text from there on compares with spaces for ever. Looks at each
-// weight once however many groups ask, so that a text of many spaces costs no more than another.
+// Says for any place in a text how the text from there on compares with an endless run of spaces. Looks at
+// each weight once however many groups ask, so that a text of many spaces costs no more than another.
 class RestOf {
  public:
   RestOf(std::string_view weights, std::string_view space) : weights_(weights), space_(space) {}

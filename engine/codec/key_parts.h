@@ -36,13 +36,13 @@ size_t binary_groups_length(std::string_view groups, uint8_t invert);
 
 // --- Padded groups (FMT-K5): `group` weight bytes, filled with spaces, then a Rest --------------------
 
-// How all that follows a group compares with spaces for ever.
+// How all that follows a group compares with an endless run of spaces.
 enum Rest : uint8_t { kRestLess = 1, kRestEnds = 2, kRestGreater = 3 };
 
 // Weight bytes in one group: the multiple of the space's weight length that is nearest to `wanted`.
 size_t padded_group(size_t space_length, size_t wanted = 8);
 // Weight bytes in one group of a level behind the first. These levels usually have the weights of spaces
-// only, which take one group: so it is small.
+// only, which take one group, so the group is small.
 inline constexpr size_t kLaterLevelGroup = 4;
 
 // The length of `weights` without trailing space weights.

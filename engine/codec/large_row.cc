@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kReferenceBytes = 1 + 8 + 4;
 constexpr size_t kNumberBytes = 4;
-// What a record can have: 4 GiB in each of two columns is beyond what the server sends in one statement.
+// The bytes that a record can have at most: 4 GiB in each of two columns is beyond what the server sends in
+// one statement.
 constexpr uint64_t kRowBytesMax = 8ull << 30;
 
 Status damaged() {

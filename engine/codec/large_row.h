@@ -2,11 +2,12 @@
 // own, and under the row's key stands a reference to them. Table FMT-R4 of docs/internals/formats-rows.md.
 //
 // One value is held in memory several times on its way (a write set, a block of a table file, its compressed
-// form); pieces pass one by one. The pieces belong to the row: who has locked it may read and write them.
+// form); pieces pass one by one. The pieces belong to the row: a transaction that has locked the row may read
+// and write them.
 //
 // Invariants
-//   ROW-4  A reference is never taken for a packed row, and pieces that are not exactly those it was made for
-//          are corruption.
+//   ROW-4  A reference is never taken for a packed row. Pieces other than exactly those that the reference
+//          was made for are corruption.
 // Tests: large_row_test.cc, tests/sql/test_huge.py.
 #pragma once
 
@@ -24,10 +25,11 @@ namespace atoll::codec {
 inline constexpr size_t kLargeRowBytes = 4 << 20;
 // Four pieces fit into a block of a write set's memory, which is 1 MiB.
 inline constexpr size_t kRowPieceBytes = 255 << 10;
-// Stands where the ordinals of indexes stand; they begin with 1.
+// Stands in a key where the ordinal of an index stands; the ordinals of indexes begin with 1.
 inline constexpr uint16_t kRowPiecesOrdinal = 0;
 
-// The first byte of such a reference; that of a row has no bit 1 (table FMT-R1).
+// The first byte of a reference to a large row; in the first byte of a packed row, bit 1 is never set (table
+// FMT-R1).
 inline constexpr char kLargeRowReference = 2;
 
 struct LargeRow {
@@ -49,7 +51,7 @@ Status decode(std::string_view stored, LargeRow *row);
 std::string row_pieces_start(std::string_view primary_key);
 // The key of one piece; `start` is row_pieces_start().
 std::string row_piece_key(std::string_view start, uint64_t number);
-// The whole key of the row that a piece belongs to; the other way round.
+// The inverse: from the key of a piece, the whole key of the row that it belongs to.
 std::string row_key_of(std::string_view piece_key);
 
 // Cuts bytes that come in parts into pieces, all but the last of kRowPieceBytes.
@@ -86,7 +88,7 @@ class RowJoiner {
   std::string end() const;
   // The next piece in key order. Errors: kCorruption.
   Status add(std::string_view key, std::string_view piece);
-  // `checksum`: of *out. Errors: kCorruption.
+  // Checks that the row is complete; `checksum` is that of *out. Errors: kCorruption.
   Status finish(uint32_t checksum) const;
 
  private:

@@ -112,8 +112,8 @@ TEST(LargeRow, other_pieces_than_its_own_are_corruption) {
   }
 }
 
-// The keys of the pieces of all rows lie before those of the table's indexes and between no other row's
-// pieces.
+// The keys of a row's pieces lie before those of the table's indexes, and not between the pieces of another
+// row.
 TEST(LargeRow, its_pieces_lie_together_and_in_order) {
   const std::string other = std::string("\0\0\0\5\0\1", 6) + "kez";
   const std::string start = row_pieces_start(kPrimaryKey);

@@ -60,7 +60,7 @@ bool holds(CompareOp op, Order order) {
   return false;
 }
 
-// Values that stored integers become before they are compared. Requires: 1 to 8 bytes.
+// The values that stored integers are turned into before they are compared. Requires: 1 to 8 bytes.
 uint64_t unsigned_from(std::string_view bytes) { return load_le_bytes(as_bytes(bytes), bytes.size()); }
 
 int64_t signed_from(std::string_view bytes) {
@@ -326,7 +326,8 @@ class Negation final : public RowTest {
   std::unique_ptr<Predicate> child_;
 };
 
-// One binary search can serve constants that are totally ordered in one way; NaN and mixed ways cannot.
+// True when a binary search among the constants is possible: all are compared in the same way, and no NaN
+// breaks their total order.
 bool searchable(const std::vector<Operand> &constants) {
   const Operand *first = nullptr;
   for (const Operand &c : constants) {

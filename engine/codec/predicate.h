@@ -1,7 +1,7 @@
 // Conditions evaluated on packed rows, without unpacking them. Pure; a Predicate is immutable and may
 // be used by many threads at once.
 //
-// Three-valued: a row passes only if the result is kTrue.
+// Conditions have three values: a row passes only if the result is kTrue.
 #pragma once
 
 #include <memory>

@@ -182,7 +182,7 @@ size_t RowCodec::variable_bytes_max(const uint8_t *record) const noexcept {
   return bytes;
 }
 
-// Header, nulls and fixed columns, into zeros.
+// Writes header, nulls and fixed columns. Requires: zeros at `start`.
 void RowCodec::pack_fixed(const uint8_t *record, bool wide, uint8_t *start) const {
   const RowLayout &layout = current_;
   std::memcpy(start, layout.start, layout.start_length);
@@ -198,7 +198,8 @@ void RowCodec::pack_fixed(const uint8_t *record, bool wide, uint8_t *start) cons
   }
 }
 
-// Offsets of the variable columns; calls take(bytes) for each that is not NULL. Returns their length.
+// Writes the offsets of the variable columns; calls take(bytes) for each that is not NULL. Returns their
+// length.
 template <typename Take>
 inline uint32_t RowCodec::pack_variable(const uint8_t *record, bool wide, uint8_t *start,
                                         const Take &take) const {
@@ -281,7 +282,7 @@ const RowLayout *RowCodec::layout_named_in(std::string_view packed) const noexce
 inline Code RowCodec::open(std::string_view packed, OpenRow *row) const noexcept {
   const uint8_t *start = as_bytes(packed);
   const RowLayout *layout = &current_;
-  // One byte decides for the first 127 schema versions of a table.
+  // For the first 127 schema versions of a table, one byte tells whether the row has the current version.
   const bool is_current = layout->start_length == 2 && packed.size() >= 2 && start[1] == layout->start[1];
   if (!is_current && (layout = layout_named_in(packed)) == nullptr) return Code::kCorruption;
   if (start[0] > kWideOffsets) return Code::kCorruption;

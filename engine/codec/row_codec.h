@@ -54,8 +54,8 @@ struct PastColumn {
   bool nullable = false;
 };
 
-// What rows older than a column have in its place: the default of the moment when it was added, which a
-// later change of the default leaves alone.
+// The value that rows older than a column have for it: the default at the moment when the column was added. A
+// later change of the default does not affect it.
 struct ColumnDefault {
   uint32_t id = 0;
   bool null = true;
@@ -65,13 +65,13 @@ struct ColumnDefault {
 
 // One column of a packed row, found without unpacking.
 struct PackedValue {
-  bool present = false;  // false: NULL (or a column this old row does not have, see RowCodec::find)
+  bool present = false;  // false: NULL. A column that an old row does not have: see RowCodec::find()
   std::string_view bytes;
 };
 
 class RowCodec {
  public:
-  // `defaults`: of the columns that were added to rows that were there already; others are ignored.
+  // `defaults`: those of columns that were added when the table already had rows; others are ignored.
   RowCodec(uint32_t schema_version, std::vector<Column> columns,
            const std::vector<ColumnDefault> &defaults = {});
 
@@ -84,12 +84,12 @@ class RowCodec {
   // Appends the packed row to `out`.
   void pack(const uint8_t *record, std::string *out) const;
 
-  // The same bytes in parts: `head`, then all of `variable`, which points into the record and what it points
-  // to.
+  // Gives the bytes of pack() in parts: `head`, then all of `variable`, which points into the record and what
+  // it points to.
   void pack_in_parts(const uint8_t *record, std::string *head, std::vector<std::string_view> *variable) const;
   // Whether a row of this table, of whatever version, may have more than `bytes` bytes in its columns.
   bool may_exceed(size_t bytes) const;
-  // Whether the variable columns of this row have more.
+  // Whether the row's variable columns have more than `bytes` bytes.
   bool exceeds(const uint8_t *record, size_t bytes) const;
 
   // Writes the wanted columns (their indexes; nullptr = all) and their null bits into `record`. Blob columns

@@ -166,7 +166,7 @@ TEST(RowCodec, null_columns_come_back_with_the_bytes_the_server_expects) {
   ASSERT_TRUE(codec.unpack(packed(codec, record), nullptr, back.data()).ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(back.data()) + a.record_offset, 4), wanted.null_bytes);
 
-  // So do those of rows that are older than the column.
+  // The same holds for rows that are older than the column.
   RowCodec later(2, table.columns(), {ColumnDefault{a.id}});
   later.add_past_version(1, {});
   const RowCodec earlier(1, {});

@@ -1,5 +1,5 @@
-// Where each current column stands in the packed rows of one schema version: the compiled form of
-// table FMT-R1, so that packing and unpacking follow offsets instead of thinking. Private to RowCodec.
+// Where each current column stands in the packed rows of one schema version: the compiled form of table
+// FMT-R1, so that packing and unpacking only follow offsets. Private to RowCodec.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ struct RowSlot {
   uint8_t pad_byte = 0;
 };
 
-// Neighbours in both the record and the packed row, never NULL: copied at once.
+// Fixed columns that are neighbours in both the record and the packed row and are never NULL: they are copied
+// at once.
 struct RowRun {
   uint32_t position;
   uint32_t record_offset;

@@ -141,7 +141,7 @@ inline int64_t signed_number(std::string_view bytes) {
   return number;
 }
 
-// What of a text counts: its prefix, or all of it with the spaces that fill the column.
+// The part of a text that is compared: its prefix, or all of it with the spaces that fill the column.
 inline std::string compared_text(const KeyPart &part, std::string_view text) {
   std::string compared(text.substr(0, part.prefix_characters ? part.prefix_characters : text.npos));
   if (part.filled_with_spaces) compared.resize(part.characters_max, ' ');

@@ -15,7 +15,7 @@ namespace {
 
 // KILL is looked at this often while waiting.
 constexpr uint32_t kSliceMs = 500;
-// Between two looks whether the upload backlog has room: commits go on this soon after it has.
+// The time between two looks whether the upload backlog has room: commits go on this soon after it has.
 constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -52,7 +52,7 @@ Status CommitGate::publish_all() const {
 }
 
 Status CommitGate::before_commit(bool is_spilled) const {
-  // Seldom: a commit costs one atomic load here.
+  // The loop is seldom entered: otherwise a commit costs one atomic load here.
   while (atoll_store_is_backlog_full(store_) != 0 && (is_spilled || rows_->holds_writers_back())) {
     if (is_interrupted()) return Status(Code::kInterrupted, "");
     std::this_thread::sleep_for(kBacklogInterval);

@@ -35,7 +35,8 @@ class CommitGate {
   // Errors: kUnavailable (the commit is local, but the bucket did not catch up within
   // atoll_lag_wait_timeout), kInterrupted (KILL while waiting), kFenced.
   Status after_commit(uint64_t wal_position) const;
-  // A commit is in the log; roots in the bucket say which were the newest.
+  // Notes a commit that is in the log: a root in the bucket says which commits were the newest when it was
+  // made.
   void note_commit(const lsm::CommitMark &mark) const;
   // DDL is published before it returns (gate PUB-G8), bounded by the lag settings. With async, a bucket that
   // does not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync,

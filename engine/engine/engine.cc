@@ -15,15 +15,15 @@
 namespace atoll::engine {
 namespace {
 
-// Publishing at shutdown. Together with what surrounds it, a shutdown ends within 10 s however the bucket
-// behaves; what is not published then is on local disk.
+// The time for publishing at shutdown. Together with what surrounds it, a shutdown ends within 10 s however
+// the bucket behaves; what is not published then is on local disk.
 constexpr uint32_t kCloseTimeoutMs = 4000;
 
 // A transaction keeps its writes in memory until it commits. A quarter of the memory, at least 1 GiB: enough
 // for ten million small rows, and a clear error before the server is killed for lack of memory.
 uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
 
-// What a failed step of closing means for the data.
+// Logs what a failed step of closing means for the data.
 void log_close(const Status &status, const char *step) {
   if (status.ok()) return;
   if (status.code() == Code::kFenced)
@@ -48,7 +48,7 @@ int wish_of_this_thread() {
   return must_make_way() ? ATOLL_WISH_MAKE_WAY : ATOLL_WISH_GO_ON;
 }
 
-// The texts of `start` are used until the call is over.
+// Lets `config` point to the texts of `start`, which must live as long as `config` is used.
 void name_bucket(const StartSettings &start, atoll_store_config *config) {
   config->url = start.url.c_str();
   config->endpoint = start.endpoint.c_str();
@@ -60,7 +60,8 @@ void name_bucket(const StartSettings &start, atoll_store_config *config) {
   config->addressing = start.addressing.c_str();
   config->sse = start.sse.c_str();
   config->sse_kms_key_id = start.sse_kms_key_id.c_str();
-  // A bucket in the data directory goes where that goes, and no two servers run on one: nobody is waited for.
+  // A bucket in the data directory moves with it, and no two servers run on one data directory: there is no
+  // other owner to wait for.
   config->take_over = start.take_over || !start.bucket_beside_databases().empty() ? 1 : 0;
 }
 

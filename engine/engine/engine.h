@@ -54,13 +54,13 @@ class Engine {
   const CommitGate &gate() const { return *gate_; }
 
   const Settings &settings() const { return *settings_; }
-  // Reads them from the connection: once per statement is enough (handler::Session::settings()).
+  // Reads the settings of the connection `user`: once per statement is enough (handler::Session::settings()).
   StatementSettings statement_settings(void *user) const;
 
   // Whether this server may change tables. Costs two atomic loads when all is well. Errors: kReadOnly (it was
   // told not to, atoll_read_only), kFenced (another server owns the bucket now).
   Status may_write() const;
-  // open() rebuilt the local files from the bucket.
+  // Whether open() rebuilt the local files from the bucket.
   bool was_restored() const { return atoll_store_was_restored(store_) != 0; }
   // The server's recovery has committed a prepared transaction: see atoll_store_note_recovered().
   void note_recovered() const { atoll_store_note_recovered(store_); }

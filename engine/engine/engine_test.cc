@@ -23,7 +23,7 @@ constexpr const char *kRootVariable = "ATOLL_ENGINE_TEST_ROOT";
 class EngineTest : public testing::Test {
  protected:
   EngineTest() {
-    // A process that is to die runs the same test again, up to its death, on its parent's directory.
+    // A child process, which is to die, runs the same test again up to its death, in its parent's directory.
     char name[] = "/tmp/atoll_engine_XXXXXX";
     const char *of_parent = std::getenv(kRootVariable);
     root_ = of_parent != nullptr ? of_parent : ::mkdtemp(name);

@@ -19,22 +19,23 @@
 
 namespace atoll::engine {
 
-// A file in the directory of a mounted schema, beside the databases: only what has one is taken away.
+// A file in the directory of a mounted schema, beside the databases: only a directory that has this file is
+// removed.
 constexpr char kMountMarker[] = "atoll.mount";
 
-// Names are file names, as in the catalog. Does not change. Threads: any.
+// A mounted schema, which does not change. Names are file names, as in the catalog. Threads: any.
 class Mount {
  public:
   Mount(std::unique_ptr<lsm::PastDatabase> past, std::vector<catalog::TablePtr> tables, std::string options);
 
-  // Entries as Catalog::find() and list() have them; each keeps the mount open as long as it is held.
+  // Entries like those of Catalog::find() and list(); each keeps the mount open as long as it is held.
   static catalog::TablePtr find(const std::shared_ptr<const Mount> &mount, std::string_view name);
   static std::vector<catalog::TablePtr> list(const std::shared_ptr<const Mount> &mount);
   // nullptr: no such family.
   lsm::Family *find_family(uint32_t id) const { return past_->find_family(id); }
-  // What db.opt said.
+  // The schema's db.opt at the moment that is shown.
   const std::string &options() const { return options_; }
-  // Of the newest commit in it, in microseconds since 1970; 0: there was none.
+  // When the newest commit in it was made, in microseconds since 1970; 0: it has no commit.
   uint64_t commit_us() const { return past_->commit_us(); }
 
  private:
@@ -53,14 +54,15 @@ class Mounts {
   std::vector<std::string> leftovers() const;
   void forget_leftovers();
 
-  // Opens `source` as it was then; nobody finds it before add(). Errors: kNotFound (it had no such schema, or
-  // no table in it), kDuplicate (there is a mount `schema`), and those of lsm::Database::open_past().
+  // Opens the schema `source` as it was at `when`; find() does not return it before add(). Errors: kNotFound
+  // (it had no such schema, or no table in it), kDuplicate (there is a mount `schema`), and those of
+  // lsm::Database::open_past().
   Status open(const std::string &source, const std::string &schema, const std::string &when,
               std::shared_ptr<const Mount> *out);
   void add(const std::string &schema, std::shared_ptr<const Mount> mount);
   // nullptr: none. Costs an atomic load while nothing is mounted.
   std::shared_ptr<const Mount> find(std::string_view schema) const;
-  // False: there was none. Tables that are open can still be read.
+  // Removes the mount `schema`. False: there was none. Tables that are open can still be read.
   bool remove(std::string_view schema);
 
  private:

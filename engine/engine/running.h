@@ -1,5 +1,5 @@
-// Which engine runs in this process, for those that the server calls without saying so. The plugin sets it at
-// start and stop; handler/ asks here and nowhere else.
+// Which engine runs in this process, for code that the server calls without saying which. The plugin sets it
+// at start and stop; handler/ asks here and nowhere else.
 //
 // Threads: any.
 #pragma once

@@ -38,7 +38,7 @@ struct Settings {
   unsigned long long backlog_bytes_max = 1ULL << 30;
   unsigned long long block_cache_bytes = 128ULL << 20;
   unsigned long long transaction_memory_bytes = 64ULL << 20;
-  // Of a table or partition, in the family that small tables share; 0: without limit.
+  // The most bytes of a table or partition in the family that small tables share; 0: without limit.
   unsigned long long shared_table_bytes_max = 4ULL << 20;
   unsigned int history_retention_s = 0;
   unsigned long long history_bytes_max = 0;
@@ -48,7 +48,7 @@ struct Settings {
 
   // Does a commit sync the local log?
   bool flush_at_commit() const { return flush_log_at_trx_commit == 1; }
-  // Of tables that name no compression.
+  // The compression of tables that name none.
   lsm::Compression default_compression() const;
   // Bytes that one ALTER, CREATE ... SELECT or index build may sort in; follows transaction_memory_bytes.
   uint64_t sort_memory_bytes() const;

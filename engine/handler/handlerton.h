@@ -11,8 +11,8 @@ class THD;
 
 namespace atoll::handler {
 
-// Fills the flags, the option list and the callbacks of the engine but those that concern its start, stop and
-// status (plugin/plugin.cc). Called once from plugin init.
+// Fills the flags, the option list and the callbacks of the engine, except those that concern its start, stop
+// and status (plugin/plugin.cc). Called once from plugin init.
 void fill_handlerton(handlerton *hton);
 
 // The engine as the server knows it: what fill_handlerton() got.
@@ -28,16 +28,16 @@ void fill_discovery_callbacks(handlerton *hton);
 // to the other engine. Returns a handler error: HA_ERR_NO_SUCH_TABLE when there is no such table.
 int rename_for_other_engine(THD *thd, const char *from, const char *to);
 
-// Parallel replication hears of every lock wait before it starts, and kills the transaction that must commit
-// later. Called once, before the first lock.
+// Lets parallel replication know of every lock wait before the wait starts; it then kills the transaction
+// that must commit later. Called once, before the first lock.
 void watch_lock_waits(txn::LockTable *locks);
 
-// A partition is being created: `frm` is the definition of the whole table, which its logical entry keeps.
-// Errors: those of the catalog's writes.
+// Called while a partition is created: stores `frm`, the definition of the whole table, in the table's
+// logical entry. Errors: those of the catalog's writes.
 Status note_partitioned_frm(const char *partition_path, std::string frm);
 
 // The server has written the .frm that an in-place ALTER will give the table (for a partitioned table: the
-// whole table). It reaches the catalog with the ALTER's commit; of one that fails it is forgotten.
+// whole table). It reaches the catalog when the ALTER commits; when the ALTER fails it is forgotten.
 void announce_definition(const std::string &database, const std::string &table, std::string frm);
 
 }  // namespace atoll::handler

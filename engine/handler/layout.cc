@@ -19,7 +19,7 @@ const catalog::IndexDef *find_index(const catalog::TableDef &def, std::string_vi
   return nullptr;
 }
 
-// Fields of which an entry of index `number` has a prefix only.
+// The fields of which an entry of index `number` has only a prefix.
 std::vector<unsigned> cut_fields(const TABLE *table, uint number, const IndexLayout &index) {
   std::vector<unsigned> cut, given, only_cut;
   for (size_t part = 0; part < index.codec->part_count(); part++) {

@@ -23,11 +23,12 @@ Status build_layout(const TABLE *table, catalog::TablePtr def, lsm::Family *fami
 // The first or last key of an index; empty: it has none. What is not committed is not seen.
 Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key);
 
-// As outermost_key(), but also of what open and prepared transactions have written: the share that counts
-// numbers may be gone while they go on (FLUSH TABLES), and a prepared one outlives the server.
+// As outermost_key(), but also sees what open and prepared transactions have written: the share that counts
+// numbers may be gone while such a transaction goes on (FLUSH TABLES), and a prepared one outlives the
+// server.
 Status outermost_taken_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key);
 
-// The highest number of a row that is there, 0: none. What is not committed is not seen.
+// The highest hidden id of the rows; 0: there is no row. What is not committed is not seen.
 Status last_hidden_id(const Layout &layout, uint64_t *id);
 
 }  // namespace atoll::handler

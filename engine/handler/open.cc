@@ -28,8 +28,8 @@ bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) 
   return has_frm && share->tabledef_version.length != 0 && !has_frm_of(share, def);
 }
 
-// The .frm does not fit the definition. If it is another than the catalog's, the server is to fetch that; if
-// it is the catalog's, fetching it again would go on for ever.
+// The .frm does not fit the definition. If it is not the catalog's .frm, the server shall fetch the
+// catalog's; if it is, the server would fetch it again for ever.
 Status contradiction(const TABLE_SHARE *share, const ah::TableName &name, const Status &status) {
   const atoll::catalog::TablePtr owner =
       ah::find_definition({name.database, std::string(ah::whole_table(name.table))}).table;
@@ -43,7 +43,8 @@ Status contradiction(const TABLE_SHARE *share, const ah::TableName &name, const 
 ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share) {}
 ha_atoll::~ha_atoll() = default;
 
-// Statements may be logged as such only where range locks protect what they read; replicas apply them always.
+// Statements may be logged as text only where range locks protect what they read; a replica always accepts
+// such statements.
 handler::Table_flags ha_atoll::table_flags() const noexcept {
   Table_flags flags = HA_BINLOG_ROW_CAPABLE | HA_REC_NOT_IN_SEQ | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
                       HA_PRIMARY_KEY_IN_READ_INDEX | HA_TABLE_SCAN_ON_INDEX | HA_NULL_IN_KEY |
@@ -77,8 +78,9 @@ ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcep
 constexpr double kManyLookupsFactor = 3;
 constexpr ha_rows kManyLookupsMin = 1000;
 
-// In InnoDB's unit, pages of 16 KiB of uncompressed rows: the optimizer's constants are made for it, and a
-// join may have tables of both engines. Compressed bytes count twice, which is about what they become.
+// The time is given in InnoDB's unit, pages of 16 KiB of uncompressed rows: the optimizer's constants are
+// made for it, and a join may have tables of both engines. Compressed bytes count twice, which is about what
+// they become.
 double ha_atoll::scan_time() noexcept {
   const bool compressed =
       layout_ != nullptr && layout_->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
@@ -96,7 +98,7 @@ double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) noexcept {
   // A lookup takes as long as scanning 27 rows, measured: a scan runs on all cores and evaluates conditions
   // on packed rows. The optimizer's constants know nothing of that, so many lookups are made dearer; few stay
   // as they are, because plans of joins depend on them. But for a statement with LIMIT the server takes a
-  // range only if it costs less than as many reads as the table has rows, and all of the index otherwise.
+  // range only if it costs less than one read for each row of the table, and otherwise the whole index.
   const ha_rows many = std::max<ha_rows>(stats.records / 20, kManyLookupsMin);
   const ha_rows beyond = rows > many ? rows - many : 0;
   const auto lookups = static_cast<double>(ranges + rows);
@@ -113,7 +115,8 @@ Status ha_atoll::load_layout(const char *name) {
   atoll::engine::Engine *running = atoll::engine::running();
   const ah::TableName parsed = ah::parse_table_name(name);
   ah::Definition found;
-  // The copy that ALTER fills is opened like a TEMPORARY table, but is none: ask the registry, not the share.
+  // The copy that ALTER fills is opened like a TEMPORARY table without being one: TemporaryTables knows which
+  // of the two it is, the server's share does not.
   if (table_share->tmp_table != NO_TMP_TABLE) found.table = ah::TemporaryTables::find(name);
   if (found.table)
     found.family = running->database()->temp_family();
@@ -230,8 +233,8 @@ handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   return copy;
 }
 
-// The layers below know no names. Of the bucket or the server (kUnavailable, kFenced, ...) there is no table
-// to name.
+// Adds the table's name, which the layers below do not know. Errors of the bucket or the server
+// (kUnavailable, kFenced, ...) concern no single table.
 int ha_atoll::fail(const Status &status) {
   const Code code = status.code();
   const bool is_of_table =
@@ -244,7 +247,8 @@ int ha_atoll::fail(const Status &status) {
 
 // The server forgets to show the errors of reads that fill a rowid filter, gather the rows of an index merge,
 // begin a loose scan, or look for the maximum of its groups: an UPDATE would succeed and change nothing, a
-// client wait for the end of a result, a MAX be another group's. Such reads show theirs themselves.
+// client wait for the end of a result, a MAX be another group's. Such reads show their errors themselves, by
+// this function.
 int ha_atoll::show_read_error(int error) {
   if (error == 0 || error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) return error;
   print_error(error, MYF(0));
@@ -252,12 +256,13 @@ int ha_atoll::show_read_error(int error) {
   return error;
 }
 
-// Not twice, where the server does not forget.
+// Does not show the error a second time where the server does not forget it.
 void ha_atoll::print_error(int error, myf flags) noexcept {
   if (error != std::exchange(shown_error_, 0)) ::handler::print_error(error, flags);
 }
 
-// The server appends the text to its own where that is complete already: only what SQL has no words for.
+// The server appends this text to its own message, even to a complete one: so only errors that SQL has no
+// words for have a text.
 bool ha_atoll::get_error_message(int error, String *out) noexcept {
   if (last_error_.ok() || ah::to_ha_error(last_error_.code()) != error) return false;
   switch (last_error_.code()) {

@@ -7,7 +7,8 @@
 namespace atoll::lsm {
 namespace {
 
-// The first byte: the version of the format above, what follows below.
+// The first byte: its upper half is the version of the format, its lower half has flags that say what
+// follows.
 constexpr uint8_t kVersion = 0x10;
 constexpr uint8_t kHasGtid = 1, kHasBinlog = 2, kIsRecovered = 4;
 constexpr size_t kTimeBytes = 7;  // enough until the year 4253

@@ -18,7 +18,7 @@ struct Gtid {
   bool operator==(const Gtid &) const = default;
 };
 
-// Of this server's binary log: right behind the events of the transaction.
+// A position in this server's binary log, right behind the events of the transaction.
 struct BinlogPosition {
   uint64_t file = 0;  // the number that ends the file's name
   uint64_t offset = 0;
@@ -33,7 +33,7 @@ struct CommitMark {
   bool is_recovered = false;
 };
 
-// The bytes of `mark`, for a commit at `time_us` (microseconds since 1970): 8, at most 48.
+// Returns the bytes of `mark`, for a commit at `time_us` (microseconds since 1970): at least 8, at most 48.
 std::string encode(const CommitMark &mark, uint64_t time_us);
 
 // Puts `mark` with the present time behind what `batch` has. It goes to the log only, never to a table.

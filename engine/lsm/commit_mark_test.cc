@@ -1,6 +1,5 @@
 // Goal:   a mark has the bytes that the reader (crates/objstore/src/protocol/wal/marks.rs) expects, stays in
-// the
-//         log between the changes of its group, and reaches no table.
+//         the log between the changes of its group, and reaches no table.
 // Method: bytes written by hand; a batch that is looked through.
 #include "lsm/commit_mark.h"
 

@@ -39,9 +39,10 @@ Status wipe_directory(const std::string &path) {
 // a memtable's size divided by this.
 constexpr uint64_t kCompanionsPart = 4;
 
-// TransactionDB::Open in its parts, because it gives each family a history of flushed memtables, for conflict
-// checks that Atoll does not ask for. No setting turns it off: with the smallest history a family that is not
-// written any more keeps its last memtable until the database is closed.
+// Does what TransactionDB::Open does, step by step, because that function gives each family a history of
+// flushed memtables, for conflict checks that Atoll does not ask for. No setting turns the history off: with
+// the smallest history a family that is not written any more keeps its last memtable until the database is
+// closed.
 rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &directory,
                              std::vector<rocksdb::ColumnFamilyDescriptor> families,
                              std::vector<rocksdb::ColumnFamilyHandle *> *handles,
@@ -57,7 +58,7 @@ rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &dire
   return rocksdb::TransactionDB::WrapDB(database.release(), transaction_options(), compacting, *handles, out);
 }
 
-// No entry ever has this key. It is one of the default family, which has the markers of spilled transactions.
+// No entry ever has this key. It belongs to the default family, as the markers of spilled transactions do.
 constexpr std::string_view kReplayedKey = "replayed";
 
 // A family that is dropped meanwhile needs no flush.
@@ -102,8 +103,8 @@ Status DatabaseImpl::open() {
 // RocksDB has flushed what it replayed, and still keeps the replayed WALs, for two reasons. With allow_2pc it
 // notes how old a WAL it needs at each flush, but not at the end of a replay. And it deletes WALs of a former
 // process only when it looks through the directory, every six hours. Until then the store would upload these
-// WALs again. So this function flushes one entry, and makes RocksDB look: RocksDB does when deletions are
-// allowed again. Nothing is lost when that fails.
+// WALs again. So this function flushes one entry, and makes RocksDB look through the directory, which it does
+// when deletions are allowed again. Nothing is lost when that fails.
 void DatabaseImpl::release_replayed_wals() {
   rocksdb::VectorWalPtr wals;
   if (!base(Side::kMain)->GetSortedWalFiles(wals).ok()) return;
@@ -310,7 +311,7 @@ rocksdb::Options DatabaseImpl::run_file_options() {
 std::string DatabaseImpl::spill_directory() { return options_.local_dir + "/spill"; }
 
 // The log is synced first: a power failure must not lose commits in front of this one. The gate keeps others
-// from writing between the two notes.
+// from writing between the two notes for the store.
 Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
   const ExclusiveLock gate(commit_gate_);
   ATOLL_RETURN_IF_ERROR(sync_wal());
@@ -363,7 +364,7 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
   options.max_subcompactions = static_cast<uint32_t>(parts_.threads);
   auto *used = static_cast<FamilyImpl *>(family);
   ++used->compactions;
-  // Given back with the last copy of the work, also when that is never begun.
+  // Given back when the last copy of the work is destroyed, also when the work was never begun.
   const std::shared_ptr<FamilyImpl> use(used, [](FamilyImpl *it) { --it->compactions; });
   auto work = [db = Raw::of(family), use, options, from = std::string(begin),
                to = std::string(end)](std::atomic<bool> *cancelled) mutable {

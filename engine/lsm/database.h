@@ -41,12 +41,12 @@ class Database : public Rows, public Families, public Loads, public RunFiles, pu
   static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
 
   // Opens the state that `when` names, a snapshot or a moment, in `directory`, which must not exist.
-  // `schema`: for people. What is local only must have been published before. Errors, requests: those of
-  // atoll_store_mount(), and kCorruption.
+  // `schema`: for people. State that is only on the local disk must have been published before. Errors,
+  // requests: those of atoll_store_mount(), and kCorruption.
   virtual Status open_past(const std::string &when, const std::string &schema, const std::string &directory,
                            std::unique_ptr<PastDatabase> *out) = 0;
 
-  // Flushes memtables so that no WAL is needed, waits for background work. Then destroy.
+  // Flushes memtables so that no WAL is needed, and waits for background work. Destroy the object afterwards.
   virtual Status shut_down() = 0;
 };
 

@@ -67,7 +67,7 @@ TEST(DatabaseTest, a_clean_shutdown_leaves_nothing_to_the_wal) {
 }
 
 // RocksDB notes in the MANIFEST how old a WAL it still needs, at each flush and not at a start. Two flushes
-// that end together each see the other's memtable, and the note stays behind both.
+// that end together each see the other's memtable, so neither notes that the WAL is not needed any more.
 TEST(DatabaseTest, a_clean_shutdown_leaves_no_wal_of_families_flushed_together) {
   constexpr int kRounds = 20, kFamilies = 8;
   TestDatabase database(true);
@@ -190,7 +190,7 @@ TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
   EXPECT_GT(memtable_filter_part(database->shared_family()), 0);
 }
 
-// RocksDB would keep the last one of each family that is not written any more, for conflict checks.
+// RocksDB would keep the last memtable of each family that is not written any more, for conflict checks.
 TEST(DatabaseTest, a_flushed_memtable_leaves_memory) {
   TestDatabase database(false);
   ASSERT_ATOLL_OK(database.open());
@@ -326,7 +326,8 @@ TEST(DatabaseTest, temporary_rows_touch_neither_wal_nor_bucket_and_are_gone_at_r
   EXPECT_EQ(database.get(database->temp_family(), "k"), "");
 }
 
-// The numbers are RocksDB's; here only that they are found under the names it gives them.
+// The numbers are RocksDB's; this test checks only that they are found under the names that RocksDB gives
+// them.
 TEST(DatabaseTest, counters_have_the_levels_of_the_shared_family) {
   TestDatabase database(false);
   ASSERT_ATOLL_OK(database.open());

@@ -112,7 +112,7 @@ Status FamilyRegistry::create(const Compression &compression, Family **out) {
   return Status::Ok();
 }
 
-// The new families are in state kPooled, in no pool yet.
+// The new families are in state kPooled, but not in the pool yet.
 Status FamilyRegistry::create_batch(const Compression &compression, size_t count,
                                     std::vector<FamilyImpl *> *created) {
   std::vector<std::string> names;
@@ -242,8 +242,8 @@ void FamilyRegistry::drop_queued() {
   }
 }
 
-// An error may mean that only the OPTIONS file failed (FAMILY-3). Asking again tells: a family that is gone
-// already is refused as invalid.
+// An error may mean that only the OPTIONS file failed (FAMILY-3). A second attempt tells: RocksDB refuses it
+// as invalid when the family is gone already.
 bool FamilyRegistry::drop_now(FamilyImpl *family) {
   if (settings_.store != nullptr) atoll_store_note_drop(settings_.store);
   rocksdb::Status status = db_->DropColumnFamily(family->handle());

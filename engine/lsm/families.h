@@ -37,10 +37,10 @@
 
 namespace atoll::lsm {
 
-// One of RocksDB's figures of a family; 0 when it does not have it.
+// Returns one of RocksDB's figures of a family; 0 when RocksDB does not have it.
 uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, const std::string &name);
 
-// How big an entry is on disk, per index: what turns bytes into an estimate of entries.
+// The size of an entry of one index on disk, by which the bytes of a range become an estimate of its entries.
 struct EntrySize {
   double bytes = 0;
   std::chrono::steady_clock::time_point measured_at;
@@ -87,12 +87,12 @@ class FamilyRegistry {
   FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings);
   ~FamilyRegistry();  // releases all handles
 
-  // At open: takes over all handles. Fixed ones (catalog, shared) count as used.
+  // Takes over all handles, at open. Those of the fixed families (catalog, shared) count as used.
   void adopt(const std::vector<rocksdb::ColumnFamilyHandle *> &handles);
   // Finds or creates the family of that name, at open.
   Status fixed(std::string_view name, Family **out);
 
-  // A used family with these files, whose objects it shares. Errors: kUnavailable, kFenced, kNoSpace,
+  // Makes a used family with these files, whose objects it shares. Errors: kUnavailable, kFenced, kNoSpace,
   // kInterrupted.
   Status import(const Compression &compression, const rocksdb::ExportImportFilesMetaData &files,
                 Family **out);
@@ -113,7 +113,7 @@ class FamilyRegistry {
   FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) ATOLL_REQUIRES(mutex_);
   bool is_empty(FamilyImpl *family);
   bool drop_now(FamilyImpl *family);
-  // Of the task, which alone takes from to_drop_ and to_release_.
+  // The work of the background task, which alone takes from to_drop_ and to_release_.
   void work();
   void drop_queued();
   void refill();

@@ -24,8 +24,8 @@ struct Compression {
 // kPast: a state of the past (past_database.h). It does not change, and nothing writes to it.
 enum class Side : uint8_t { kMain, kTemp, kPast };
 
-// A column family. Pointers stay valid until the database is closed, also after a drop.
-// It is read here below locks and transactions: a read without a snapshot sees the newest committed rows.
+// A column family. Pointers stay valid until the database is closed, also after a drop. The reads of this
+// class bypass locks and transactions: one without a snapshot sees the newest committed rows.
 class Family {
  public:
   virtual ~Family() = default;
@@ -50,7 +50,7 @@ class Family {
   std::unique_ptr<rocksdb::Iterator> iterator(const rocksdb::ReadOptions &options) const {
     return std::unique_ptr<rocksdb::Iterator>(base()->NewIterator(options, handle()));
   }
-  // Of the newest committed write of the database that has the family.
+  // The sequence number of the newest committed write to the database that has the family.
   uint64_t newest_sequence() const { return base()->GetLatestSequenceNumber(); }
 
  private:
@@ -70,7 +70,7 @@ class Families {
   // when this returns. Errors: kUnavailable, kFenced, kNoSpace.
   virtual Status create_family(const Compression &compression, Family **out) = 0;
   // Makes a family with the rows that `source`, of main, has now: it shares the table files, none is copied.
-  // Later changes of one are not in the other. Durable when this returns. The caller keeps writers away.
+  // Later changes of one do not show in the other. Durable when this returns. The caller keeps writers away.
   // Blocks: for a flush, and until files that are new are uploaded. Errors: as create_family(), kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
   // Writes a copy of each entry in [begin, end), in which `start` replaces the first start.size() bytes of
@@ -80,10 +80,10 @@ class Families {
                               std::string_view start, const std::function<bool()> &is_cancelled) = 0;
   // Whether all memtables keep their filters after a restart with one family more (filtered_families_max()).
   virtual bool has_room_for_family() = 0;
-  // Drops it in the background. Requires: no table in the catalog uses it any more.
+  // Drops the family in the background. Requires: no table in the catalog uses it any more.
   virtual void drop_family(uint32_t id) = 0;
-  // Drops the families that the catalog does not know: those of a crash between making a family and its
-  // table.
+  // Drops the families that the catalog does not know, as a crash between making a family and making its
+  // table leaves them.
   virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
 
   // Removes [begin, end) by one range tombstone; the space is reclaimed in the background. Errors: those of a

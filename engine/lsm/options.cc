@@ -66,7 +66,7 @@ void filter_memtables(double part, rocksdb::ColumnFamilyOptions *options) {
   options->memtable_prefix_bloom_size_ratio = part;
 }
 
-// With this many, the merge of the sorted runs is slower than they are.
+// With this many threads, the merge of the sorted runs is slower than the compression.
 constexpr int kCompressionThreadsMax = 4;
 
 bool parse_number(std::string_view text, uint64_t *number) {
@@ -81,8 +81,8 @@ bool parse_number(std::string_view text, uint64_t *number) {
 //                     32 KiB   24.9  27.2  30.6                zstd 6, 32 KiB   24.9  27.0  30.5
 //                     64 KiB   24.8  26.4  29.7                zlib,   32 KiB   25.2  28.6  32.9
 //
-// Scans decompress 6 to 8 million rows a second and core, whatever the rest. 16 KiB blocks give nearly all of
-// the gain; larger ones make each point read decompress more.
+// Scans decompress 6 to 8 million rows a second and core in all of these cases. 16 KiB blocks give nearly all
+// of the gain; larger ones make each point read decompress more.
 rocksdb::BlockBasedTableOptions table_options(const SharedParts &parts) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = parts.block_cache;
@@ -112,8 +112,8 @@ rocksdb::DBOptions base_options(const SharedParts &parts) {
   options.create_if_missing = true;
   options.write_buffer_manager = parts.write_buffers;
   options.statistics = parts.statistics;
-  // Not max_background_jobs, which gives flushes a quarter of the threads: a flush mostly waits for fsync,
-  // and a shutdown with many families has many to do. Their MANIFEST syncs share.
+  // max_background_jobs is not used, because it gives flushes a quarter of the threads: a flush mostly waits
+  // for fsync, and a shutdown with many families has many flushes to do. They share their MANIFEST syncs.
   options.max_background_flushes = std::clamp(parts.threads, 2, 4);
   options.max_background_compactions = std::max(parts.threads, 1);
   options.max_subcompactions = static_cast<uint32_t>(std::max(parts.threads, 1));
@@ -174,14 +174,15 @@ SharedParts make_shared_parts(const DatabaseOptions &options) {
   parts.block_cache = cache.MakeSharedCache();
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   parts.threads = options.background_threads > 0 ? options.background_threads : cores;
-  // Memtables: a quarter of the cache, as their size decides how often data is rewritten, not how fast it
-  // is read. A budget of its own rather than charged to the block cache: a load must not evict what
-  // readers have warmed.
+  // Memtables get a quarter of the cache, as their size decides how often data is rewritten, not how fast it
+  // is read. They have a budget of their own and are not charged to the block cache: a load must not evict
+  // what readers have warmed.
   const uint64_t derived = std::clamp<uint64_t>(options.block_cache_bytes / 4, 64ull << 20, 512ull << 20);
   const uint64_t budget = options.memtable_bytes != 0 ? options.memtable_bytes : derived;
   parts.write_buffers = std::make_shared<rocksdb::WriteBufferManager>(budget);
   parts.memtable_bytes = std::clamp<uint64_t>(budget / 2, 1ull << 20, 64ull << 20);
-  // Explicit, because RocksDB's default is four times all memtables: one idle family pinned 206 MB.
+  // Set explicitly, because RocksDB's default is four times the size of all memtables: one idle family pinned
+  // 206 MB.
   parts.wal_bytes_max = options.wal_bytes_max != 0 ? options.wal_bytes_max : 2 * budget;
   parts.statistics = std::make_shared<WorkStatistics>();
   parts.deletions =
@@ -254,8 +255,8 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   options.target_file_size_base = kTableFileBytes;
   options.max_bytes_for_level_base = 4 * kTableFileBytes;
   options.compaction_pri = rocksdb::kMinOverlappingRatio;
-  // Upper levels are rewritten soon and hold a tenth of the data: fast compression there, the chosen one
-  // at the bottom. Through bottommost_* because compression_opts.level would apply to LZ4 as well.
+  // Upper levels are rewritten soon and hold a tenth of the data: fast compression there, the chosen one at
+  // the bottom. It is set through bottommost_*, because compression_opts.level would apply to LZ4 as well.
   const bool plain = compression.algorithm == Algorithm::kNone;
   options.compression = plain ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
   options.bottommost_compression = to_rocksdb(compression.algorithm);
@@ -309,7 +310,7 @@ rocksdb::Options bulk_file_options(const Compression &compression, const SharedP
   options.bottommost_compression = rocksdb::kDisableCompressionOption;
   if (kind == StreamKind::kSought) return options;
   rocksdb::BlockBasedTableOptions table = table_options(parts);
-  // 1.25 bytes a key that would spare the read of absent keys, which nobody asks for.
+  // A filter takes 1.25 bytes a key and would spare reads of absent keys, but nobody asks for those here.
   table.filter_policy = nullptr;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;

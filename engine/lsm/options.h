@@ -53,8 +53,9 @@ struct SharedParts {
   bool filters_memtables = true;  // of all families; see filtered_families_max()
 };
 
-// With more families than that, only the shared one has filters in its memtables: each filter takes its
-// memory whether the family is written or not, and together they may take an eighth of the memtables' budget.
+// The greatest number of families of which all have filters in their memtables. With more, only the shared
+// one has: each filter takes its memory whether the family is written or not, and together they may take an
+// eighth of the memtables' budget.
 uint64_t filtered_families_max(const SharedParts &parts);
 
 SharedParts make_shared_parts(const DatabaseOptions &options);
@@ -64,14 +65,14 @@ rocksdb::DBOptions temp_database_options(const DatabaseOptions &options, const S
 rocksdb::TransactionDBOptions transaction_options();
 
 rocksdb::ColumnFamilyOptions family_options(const Compression &compression, const SharedParts &parts);
-// By the rules above; unknown names get the default compression.
+// The options of the family `name`, whose compression its name tells; an unknown name gets `fallback`.
 rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const Compression &fallback,
                                                     const SharedParts &parts);
-// What opens the families of these names.
+// What RocksDB needs to open the families of these names.
 std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors(const std::vector<std::string> &names,
                                                                 const Compression &fallback,
                                                                 const SharedParts &parts);
-// For files of a bulk load: as the lowest level of a family with this compression.
+// The options for files of a bulk load: those of the lowest level of a family with this compression.
 rocksdb::Options bulk_file_options(const Compression &compression, const SharedParts &parts,
                                    rocksdb::Env *env, StreamKind kind);
 

@@ -7,12 +7,12 @@ namespace atoll::lsm {
 
 struct Raw {
   static rocksdb::DB *of(const Family *family) { return family->base(); }
-  // `database` points to one, in whatever way.
+  // `database` is a pointer of any kind to a database.
   template <typename Pointer>
   static rocksdb::TransactionDB *of(Pointer &&database, Side side) {
     return database->db(side);
   }
-  // Below the transaction layer: locks are Atoll's own, so RocksDB's way through it adds nothing.
+  // The database below RocksDB's transaction layer, which would add nothing: locks are Atoll's own.
   template <typename Pointer>
   static rocksdb::DB *below(Pointer &&database, Side side) {
     return database->db(side)->GetBaseDB();

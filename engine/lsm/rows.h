@@ -26,11 +26,12 @@ class Rows {
 
   // Writes the batch in one step. Requires for main: the caller holds commit_gate() shared.
   rocksdb::Status write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch);
-  // The caller gives it back to release_snapshot() of the same side.
+  // The caller gives the snapshot back to release_snapshot() of the same side.
   const rocksdb::Snapshot *take_snapshot(Side side);
   void release_snapshot(Side side, const rocksdb::Snapshot *snapshot);
   uint64_t newest_sequence();  // of the newest committed write to main
-  // A section of main's log that can be prepared, and is committed or rolled back later. It takes no locks.
+  // Begins a section of main's log that can be prepared, and is committed or rolled back later. It takes no
+  // locks.
   std::unique_ptr<rocksdb::Transaction> begin_section();
   std::vector<std::unique_ptr<rocksdb::Transaction>> prepared_sections();  // once, after open()
   // The family for what recovery alone reads: the markers of spilled transactions.
@@ -51,8 +52,8 @@ class Rows {
   // share a sync. After a sync that failed, every write fails until the database is opened again.
   virtual Status sync_wal() = 0;
 
-  // Whether RocksDB delays or stops writers, because flushes or compactions are behind. Takes its mutex: not
-  // for the usual path of a commit.
+  // Whether RocksDB delays or stops writers, because flushes or compactions are behind. Takes RocksDB's
+  // mutex, so the usual path of a commit must not call it.
   virtual bool holds_writers_back() = 0;
 
  private:

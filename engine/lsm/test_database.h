@@ -35,7 +35,7 @@ class TestDatabase {
   }
 
   Status open() { return Database::open(options, &database_); }
-  // As a crash: nothing is flushed first.
+  // Closes the database as a crash would: nothing is flushed first.
   void close() { database_.reset(); }
   Status shut_down() {
     Status status = database_->shut_down();
@@ -54,20 +54,20 @@ class TestDatabase {
   Status put(Family *family, const std::string &key, const std::string &value) {
     return from_rocksdb(Raw::of(family)->Put(rocksdb::WriteOptions(), family->handle(), key, value));
   }
-  // "" when there is none.
+  // The value of `key`; "" when there is none.
   std::string get(Family *family, const std::string &key) {
     std::string value;
     const rocksdb::Status status = family->get(rocksdb::ReadOptions(), key, &value);
     return status.ok() ? value : status.IsNotFound() ? "" : "error: " + status.ToString();
   }
-  // -1 after an error.
+  // The number of rows; -1 after an error.
   int64_t count(Family *family) {
     const std::unique_ptr<rocksdb::Iterator> rows = family->iterator(rocksdb::ReadOptions());
     int64_t found = 0;
     for (rows->SeekToFirst(); rows->Valid(); rows->Next()) ++found;
     return rows->status().ok() ? found : -1;
   }
-  // The greatest number when there is none of that name.
+  // The counter named `wanted`; the greatest number when there is no such counter.
   uint64_t counter(const std::string &wanted) {
     for (const auto &[name, value] : database_->counters()) {
       if (name == wanted) return value;

@@ -3,11 +3,11 @@
 // The server and this plugin share these classes by layout, and nothing checks that at load but the version
 // number. A wrong setting (DBUG_OFF missing, another my_config.h) would show as a field read at the wrong
 // place. The sizes were taken from Debian's own build of 10.11.18 on x86-64. A later patch release of 10.11
-// is accepted when it has the same.
+// is accepted when its classes have the same sizes.
 //
-// When one has not: the compiler's messages show both numbers. Compare the headers of the two versions and
-// `nm -DS build/mariadb/sbin/mariadbd` for the vtables of handler, Field and Item, then add a block here and
-// the sizes of the vtables to tools/setup/mariadb.sh.
+// When a class has another size, the compiler's messages show both numbers. Compare the headers of the two
+// versions and `nm -DS build/mariadb/sbin/mariadbd` for the vtables of handler, Field and Item, then add a
+// block here and the sizes of the vtables to tools/setup/mariadb.sh.
 #include "handler/server.h"
 
 namespace {

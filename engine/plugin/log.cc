@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::seconds kQuietTime(60);
 constexpr size_t kRemembered = 64;  // messages; plenty for one kind of trouble, small enough to scan
 
-// True the first time within kQuietTime.
+// True when the message was not logged within the last kQuietTime.
 bool is_new(const std::string &message) {
   static Mutex mutex;
   static std::map<std::string, std::chrono::steady_clock::time_point> said;
@@ -31,13 +31,15 @@ bool is_new(const std::string &message) {
   return true;
 }
 
-// `key` makes the text that tells one message from another. True also without memory to know that.
+// `key` makes the text that tells one message from another. Returns true, too, when there is no memory to
+// make or remember it.
 template <typename Key>
 bool is_news(const Key &key) {
   return guarded([&] { return is_new(key()); }, [](const Status &) { return true; });
 }
 
-// Warnings repeat themselves with other numbers (times, attempts): what they start with tells them apart.
+// The same warning comes again with other numbers (times, attempts): warnings are told apart by the start of
+// their text, without its digits.
 std::string without_numbers(const std::string &message) {
   constexpr size_t kTellingBytes = 100;
   std::string key;

@@ -37,7 +37,7 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type
                static_cast<uint>(text.size()));
 }
 
-// The server has done with its DDL log.
+// The server calls this when it has gone through its DDL log.
 int signal_ddl_recovery_done(handlerton *) {
   finish_ddl_recovery(/*with_log=*/true);
   return 0;

@@ -5,8 +5,8 @@
 
 namespace atoll::plugin {
 
-// `engine` is the handlerton. Never fails because of the bucket, a disk or a setting: see start_stop.h. 1:
-// the server process has no memory or no thread for the engine; the log says so.
+// `engine` is the handlerton. Never fails because of the bucket, a disk or a setting: see start_stop.h.
+// Returns 1 when the server process has no memory or no thread for the engine; the log says so.
 int init_engine(void *engine);
 int deinit_engine(void *engine);
 

@@ -14,7 +14,7 @@ namespace {
 
 struct Keys {
   std::string access_key, secret_key, session_token;
-  // The bucket has accepted them.
+  // Whether the bucket has accepted the keys.
   bool is_tried = false;
 
   void forget() {
@@ -42,7 +42,7 @@ std::string text_of(st_mysql_value *value) {
   return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(length));
 }
 
-// What the server keeps as the value.
+// Gives the server the mask to keep as the value.
 int accept(void *save) {
   *static_cast<const char **>(save) = kKeyMask;
   return 0;

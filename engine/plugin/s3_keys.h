@@ -20,7 +20,7 @@ namespace atoll::plugin {
 int check_access_key(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value);
 int check_session_token(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value);
 int check_secret_key(MYSQL_THD thd, st_mysql_sys_var *variable, void *save, st_mysql_value *value);
-// Of the access key and of the token: both wait.
+// For the access key and for the token: both wait for the secret key.
 void update_waiting_key(MYSQL_THD thd, st_mysql_sys_var *variable, void *to, const void *save);
 void update_secret_key(MYSQL_THD thd, st_mysql_sys_var *variable, void *to, const void *save);
 

@@ -43,14 +43,14 @@
 #include "plugin/sysvars.h"
 #include "plugin/host/table_mover.h"
 
-// In the server (sql/sql_show.cc) but in none of its headers.
+// The server has this function (sql/sql_show.cc), but none of its headers declares it.
 void ignore_db_dirs_append(const char *directory);
 
 namespace atoll::plugin {
 namespace {
 
 constexpr uint64_t kRetrySeconds = 30;  // an unreachable bucket at start
-// For one look at the owner, of requests to a slow bucket.
+// The time for one look at the owner: for its requests, when the bucket is slow.
 constexpr std::chrono::seconds kStartExtension{120};
 constexpr uint64_t kLookSeconds = 5;   // at start, at an owner that may still live
 constexpr uint32_t kDoublingsMax = 7;  // of kRetrySeconds: 64 minutes
@@ -79,7 +79,7 @@ struct State {
 
 State state;
 
-// A missing variable that the user can set is worth naming.
+// Makes the directory, unless it is there. Errors: kInvalid, with what the user can do.
 Status make_base_dir(const std::string &path) {
   if (::mkdir(path.c_str(), my_umask_dir) == 0 || errno == EEXIST) {
     if (::access(path.c_str(), R_OK | W_OK | X_OK) == 0) return Status::Ok();
@@ -88,7 +88,7 @@ Status make_base_dir(const std::string &path) {
                                     ". The server's user must be able to write there");
 }
 
-// For waits that do not know their statement.
+// Whether this thread's statement was killed; for waits that do not know their statement.
 bool is_killed() {
   const THD *thd = current_thd;
   return thd != nullptr && is_statement_killed(thd);
@@ -166,17 +166,18 @@ void hide_directories(const engine::StartSettings &settings) {
   if (!bucket.empty()) ignore_db_dirs_append(bucket.c_str());
 }
 
-// Another server that may still live is why the last try to open failed.
+// Whether the last try to open failed because another server may still live.
 bool waits_for_owner() { return state.opener && atoll_opener_waits_ms(state.opener.get()) > 0; }
 
-// Each try that fails behind its claim leaves objects in the bucket for ever, so those become rare.
+// A try that fails after its claim leaves objects in the bucket for ever, so tries become rare after such
+// failures.
 uint64_t retry_seconds() {
   if (waits_for_owner()) return kLookSeconds;
   return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
 }
 
-// Before the first connection, or the first one that finds the engine running; not before the server's DDL
-// log was gone through, which works on tables.
+// Called before the first connection is served, or before the first one that finds the engine running. The
+// server has finished its DDL log's recovery by then, which needs to open tables.
 void close_what_is_not_masked() {
   state.masking = Masking::begin(state.owned.get(), state.settings.mask_file);
 }
@@ -215,9 +216,9 @@ void try_again() {
 }
 
 // The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be
-// committed here before the first connection, and cannot be later. Without local files the binary log of the
-// same life is rarely there; what a database made from the bucket has prepared then, refuse_late_recovery()
-// leaves to the administrator.
+// committed here before the first connection, and cannot be later. Without local files the binary log that
+// belongs to the database is rarely there; the prepared transactions of a database made from the bucket are
+// then left to the administrator (refuse_late_recovery()).
 bool must_open_in_start() {
   return !mysqld_server_started && has_database(state.settings) && handler::recovery_may_commit();
 }
@@ -246,7 +247,7 @@ bool is_worth_another_try() {
 }
 
 // Commits sync the log themselves with atoll_flush_log_at_trx_commit=1, but not everything written is a
-// commit, and what is not synced is not shipped: it would look like a bucket that lags.
+// commit, and what is not synced is not shipped: the bucket would seem to lag.
 void sync_appended(const engine::Engine *running) {
   const uint64_t position = atoll_store_wal_position(running->store());
   if (position == state.synced_position) return;
@@ -314,7 +315,7 @@ void stop_instance() {
   const Status stopped(Code::kUnavailable, "the engine has been stopped");
   state.stopping = true;
   stop_own_statements();
-  // Now, because the background thread may wait for what a flush holds up.
+  // This comes now, because the background thread may wait for something that a flush holds up.
   if (state.owned) state.owned->stop_waiting();
   state.keeper.reset();
   state.names.reset();
@@ -342,7 +343,7 @@ void stop_own_statements() {
   state.masking.reset();
 }
 
-// What a backup made without this engine lacks.
+// Logs what a backup lacks that was made without this engine.
 void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) {
   const catalog::Catalog &catalog = *state.owned->catalog();
   const LostTables lost =

@@ -2,10 +2,10 @@
 //
 // Life: start_instance() tries to open. When the bucket is unreachable (kUnavailable) the plugin stays loaded
 // and a background thread tries again each 30 seconds, later more rarely; while another server may still own
-// the bucket it looks at it each 5 seconds, for 140 seconds. After any other failure SQL gets the reason
-// (engine/running.h) until the server is restarted with a better configuration. The server itself is kept
-// from starting by one thing only, that wait: when the binary log or tc.log may have to commit transactions
-// in local files of the engine.
+// the bucket, the thread looks at that owner each 5 seconds, for 140 seconds. After any other failure SQL
+// gets the reason (engine/running.h) until the server is restarted with a better configuration. Only one
+// thing keeps the server itself from starting: that wait, when the binary log or tc.log may have to commit
+// transactions in local files of the engine.
 //
 // Threads: start and stop only from plugin init and deinit; the others from any thread.
 #pragma once

@@ -54,7 +54,7 @@ unsigned long long default_transaction_memory() {
   return std::clamp<unsigned long long>(memory_limit_bytes() / 16 / kMiB * kMiB, 64 * kMiB, kGiB);
 }
 
-// All cores up to 8: beyond, one scan would take the server from everybody else.
+// All cores, but at most 8: with more threads, one scan would take the server from everybody else.
 unsigned int default_scan_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
 
 void update_store_limits() {

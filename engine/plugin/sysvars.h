@@ -20,10 +20,11 @@ void forget_secrets(engine::StartSettings *settings);
 
 // The global variables. SET GLOBAL writes here while others read.
 const engine::Settings &settings();
-// The session variables of the connection `user`, a THD; of none: the global values.
+// The session variables of the connection `user`, a THD; nullptr: the global values.
 engine::StatementSettings statement_settings(void *user);
 
-// Until it is called with false, the server keeps no history and what there was goes.
+// With true: from now on, until it is called with false, the server keeps no history and drops what there
+// was.
 void suspend_history(bool suspended);
 
 bool wants_bounded_heap();  // atoll_bound_heap

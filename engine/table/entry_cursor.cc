@@ -5,7 +5,7 @@
 
 namespace atoll::table {
 
-// Over all indexes of the table, until it gets its bounds.
+// Makes a cursor over all indexes of the table, until it gets its bounds.
 std::unique_ptr<txn::Cursor> EntryCursor::make(txn::ReadAt at, bool whole_table) const {
   txn::ScanOptions options;
   options.lower = table_.layout().primary_index().start.substr(0, codec::kKeyPrefixLength);

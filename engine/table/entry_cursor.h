@@ -20,7 +20,7 @@ class EntryCursor {
   // Makes it ready for searches within `bounds`. A plain read takes the snapshot here, if there is none yet.
   // `whole_table`: blocks are read ahead.
   void open(const Bounds &bounds, bool whole_table = false);
-  // For estimates that no read follows: of the newest entries, and no snapshot is taken.
+  // Makes it ready for estimates that no read follows: it shows the newest entries, and no snapshot is taken.
   void open_for_estimates(const Bounds &bounds);
   bool is_for_estimates() const { return writes_ == kForEstimates; }
   void close() { cursor_.reset(); }
@@ -29,11 +29,12 @@ class EntryCursor {
 
   // All that follow require: open() was called.
   void set_bounds(const Bounds &bounds) { cursor_->set_bounds(bounds.lower, bounds.upper); }
-  // To the first key that is not less than `key`, or backwards to the last that is not greater.
+  // Moves to the first key that is not less than `key`, or backwards to the last that is not greater.
   void seek(const std::string &key, bool forward) {
     forward ? cursor_->Seek(key) : cursor_->SeekForPrev(key);
   }
-  // As seek(), but backwards to the last key that is less. Empty, backwards: to the last of all.
+  // As seek(), but backwards it moves to the last key that is less than `key`; if `key` is empty, to the last
+  // of all.
   void seek_start(const std::string &key, bool forward);
   void step(bool forward) { forward ? cursor_->Next() : cursor_->Prev(); }
   bool valid() const { return cursor_->Valid(); }
@@ -42,7 +43,7 @@ class EntryCursor {
   Status status() const { return lsm::from_rocksdb(cursor_->status()); }
   txn::Cursor *get() { return cursor_.get(); }
 
-  // Locking reads. Has no other transaction that wrote here ended since it was opened?
+  // For locking reads: has no other transaction that wrote in this family ended since the cursor was opened?
   bool has_seen_all_commits() const {
     return table_.transaction()->commits_seen(table_.family()) == commits_;
   }

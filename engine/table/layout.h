@@ -66,7 +66,7 @@ class Layout {
                        std::string *value, bool *has_null) const;
   // The primary key a secondary entry points to. Errors: kCorruption.
   Status primary_of_entry(size_t number, std::string_view entry_key, std::string *out) const;
-  // The part of a secondary key that is unique in a unique index.
+  // *length: the bytes of a secondary key up to the end of the part that is unique in a unique index.
   Status user_part_length(size_t number, std::string_view entry_key, size_t *length) const;
 
   // True when one of the user's parts of a secondary key is NULL.
@@ -77,7 +77,7 @@ class Layout {
 
   // The same table in another family or under another prefix.
   std::shared_ptr<const Layout> moved(catalog::TablePtr def, lsm::Family *family) const;
-  // The key that this layout has for what stands under `key` in the same table elsewhere.
+  // The key in this layout of the row or entry that has `key` in another place of the same table.
   std::string moved_key(std::string_view key) const;
 
   // Where the table was until it moved by itself: for snapshots that are older than the move. nullptr: it did
@@ -102,7 +102,7 @@ class Layout {
   IndexLayout hidden_;
 };
 
-// Big-endian 8 bytes: the hidden primary key.
+// The hidden primary key is 8 bytes, big-endian.
 void append_hidden_id(uint64_t id, std::string *out);
 uint64_t hidden_id_of(std::string_view eight_bytes);
 

@@ -38,14 +38,14 @@ struct ReadMode {
 
 class OpenTable {
  public:
-  // Both live longer. `layout` may be exchanged between two statements.
+  // The arguments must outlive this object. `layout` may be exchanged between two statements.
   OpenTable(const std::shared_ptr<const Layout> &layout, Statement *statement)
       : layout_(layout), statement_(*statement) {}
   OpenTable(const OpenTable &) = delete;
   OpenTable &operator=(const OpenTable &) = delete;
 
-  // Before the first statement. `is_sequence`: its row is read as it is now, whatever the snapshot, and is
-  // never locked.
+  // Called before the first statement. `is_sequence`: its row is read as it is now, whatever the snapshot,
+  // and is never locked.
   void connect(txn::LockTable *locks, bool is_sequence) {
     locks_ = locks;
     is_sequence_ = is_sequence;
@@ -63,7 +63,7 @@ class OpenTable {
   const ReadMode &mode() const { return mode_; }
   ReadMode *mutable_mode() { return &mode_; }
   bool locking() const { return mode_.lock != RowLock::kNone; }
-  // Locking reads keep others from inserting into what they have read.
+  // Whether the statement's reads keep others from inserting into what they have read.
   bool protects_ranges() const { return locking() && !is_temporary() && statement_.keeps_snapshot(); }
   txn::ReadAt read_at() const {
     return locking() || is_sequence_ ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot;
@@ -71,8 +71,8 @@ class OpenTable {
   txn::LockWait lock_wait() const { return {mode_.skip_locked ? 0 : statement_.lock_wait_ms()}; }
   // The newest committed write of the database.
   uint64_t newest_sequence() const { return family()->newest_sequence(); }
-  // Whether what is complete from sequence number `readable_from` on is too new for the transaction's
-  // snapshot.
+  // Whether a table or index that is complete from sequence number `readable_from` on is too new for the
+  // transaction's snapshot.
   bool is_newer_than_snapshot(uint64_t readable_from) const {
     if (readable_from == 0) return false;
     const rocksdb::Snapshot *snapshot = transaction()->snapshot(family()->side());

@@ -1,8 +1,9 @@
 // Rows fetched ahead by an index scan that must look up rows by primary key: one MultiGet for many entries
 // instead of one read each. With a bucket behind, that is many requests in flight instead of one.
 //
-// A batch starts with what the statement wants at first (Seek::rows_wanted) and grows eightfold. Rows that
-// would make it larger than Transaction::kMultiGetBytesMax are read when their turn comes.
+// The first batch has as many rows as the statement wants at first (Seek::rows_wanted); the next one has
+// eight times as many, and so on. Rows that would make a batch larger than Transaction::kMultiGetBytesMax are
+// read when their turn comes.
 #pragma once
 
 #include <rocksdb/slice.h>

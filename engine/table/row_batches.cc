@@ -9,11 +9,11 @@ Status stopped() { return Status(Code::kInterrupted, ""); }
 
 }  // namespace
 
-// Adds what the entry under the cursor stands for to the batch, unless a pushed condition or filter refuses
-// it. kEnd: the range ends before it.
+// Adds the entry under the cursor, and the key of its row, to the batch, unless a pushed condition or filter
+// refuses it. kEnd: the range ends before it.
 Status RowCursor::add_entry(Accepted *accepted) {
   const std::string_view key = entries_.key();
-  // The filter only saves looking rows up: entries that lack a part of what it compares do without.
+  // The filter only saves looking rows up: it is not asked for entries that lack a part of what it compares.
   const bool is_filtered =
       view_.has_row_filter() && filter_.asks_entry_conditions() && scanned_index().cut_fields.empty();
   *accepted = Accepted::kYes;

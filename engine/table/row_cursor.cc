@@ -10,7 +10,7 @@ namespace atoll::table {
 namespace {
 
 // Enough for the rows of most tables: the server keeps tables open for long, and the memory of a large row
-// would stay with each that had one.
+// would stay with each table that had one.
 constexpr size_t kKeptBytesMax = 1 << 20;
 
 }  // namespace
@@ -30,7 +30,7 @@ void RowCursor::begin_index(size_t number) {
 }
 
 void RowCursor::end_index() {
-  // Otherwise the next read of the statement goes on with it.
+  // In all other cases the next read of the statement goes on with the open cursor.
   if (table_.locking() || entries_.has_own_writes()) close();
   batch_.keep_last();
   index_ = -1;
@@ -54,7 +54,8 @@ void RowCursor::note_moved() {
   if (place_ == Place::kOnEntry || place_ == Place::kBehindBatch) move_to(Place::kAtKey);
 }
 
-// The search key of the last read binds this one no more, and what was read ahead is past.
+// The search key of the last read does not bound the next one any more, and the rows that were read ahead are
+// dropped.
 void RowCursor::begin_again() {
   close();
   bounds_.clear();
@@ -84,8 +85,8 @@ bool RowCursor::begin_reading() {
   return table_.locking() && layout().former() != nullptr;
 }
 
-// A read with locks of all parts of the active index, none of them NULL: a unique one has one row of that key
-// at most.
+// Whether this is a read with locks of all parts of the active index, none of them NULL: a unique index has
+// at most one row of that key.
 bool RowCursor::is_one_key(const Seek &seek) const {
   const IndexLayout &index = scanned_index();
   return table_.locking() && (index.unique || index.is_long_hash) && seek.parts == index.user_parts &&
@@ -143,7 +144,7 @@ Status RowCursor::get(const std::string &key, bool is_chosen, uint8_t *record, F
   return Status::Ok();
 }
 
-// Where a read that found nothing has stopped: HANDLER goes on from there, either way.
+// Notes where a read that found nothing has stopped: HANDLER goes on from there, in either direction.
 void RowCursor::stand_at(const std::string &key) {
   key_ = key;
   move_to(Place::kAtKey);
@@ -151,7 +152,7 @@ void RowCursor::stand_at(const std::string &key) {
 
 // ---- Steps ---------------------------------------------------------------------------------------
 
-// HANDLER ... NEXT goes on with larger keys than an exact search has found.
+// Lifts the bounds of an exact search: HANDLER ... NEXT goes on with larger keys than it has found.
 void RowCursor::leave_prefix() {
   if (bounds_.prefix().empty() || table_.locking()) return;
   bounds_.forget_prefix();
@@ -170,7 +171,7 @@ Status RowCursor::prev(uint8_t *record, Found *found) {
   return walk(false, record, found);
 }
 
-// The bounds of an exact search let nothing else through.
+// Compares no keys: the bounds of an exact search let no other key through.
 Status RowCursor::next_same(uint8_t *record, Found *found) {
   *found = Found::kNone;
   return place_ == Place::kPoint ? Status::Ok() : walk(true, record, found);
@@ -212,7 +213,8 @@ Status RowCursor::step(bool forward, uint8_t *record, Found *found) {
   return accept_from_here(forward, record, found);
 }
 
-// From a key to its place in the index. Returns whether there is an entry of exactly that key.
+// Moves the cursor of entries to the place of key_ in the index. Returns whether there is an entry of exactly
+// that key.
 bool RowCursor::go_to_key(bool forward) {
   if (place_ == Place::kPoint || bounds_.is_empty()) bounds_.open(scanned_index());
   entries_.open(bounds_.current());
@@ -389,7 +391,7 @@ Status RowCursor::check_snapshot() {
   return Status(Code::kDeadlock, "the row was changed after this transaction's snapshot");
 }
 
-// Of a row that the statement may change, the record must outlive what was read.
+// The record of a row that the statement may change must outlive what was read, so it points into a copy.
 Status RowCursor::deliver(std::string_view packed, uint8_t *record) {
   if (!table_.mode().may_change) return unpack(packed, record);
   row_buffer_.assign(packed);

@@ -101,43 +101,46 @@ class RowCursor {
 
   // ---- begin and end ----
   void begin_index(size_t number);
-  // A row found by a unique key and constants is used until the statement ends: it stays.
+  // The row returned last stays: one found by a unique key and constants is used until the statement ends.
   void end_index();
   void begin_table();
-  // The cursor of entries goes, and with it the memory and the snapshot it holds.
+  // Closes the cursor of entries, and with it frees the memory and the snapshot that it holds.
   void close();
   // A new statement goes on with this cursor (HANDLER): from a key, without what was read ahead.
   void begin_again();
   // The statement is over: nothing of it stays but buffers of ordinary size.
   void end_statement();
-  // The cursor of entries was used for something else.
+  // Notes that the cursor of entries was used for something else.
   void note_moved();
 
   // ---- reading ----
   // All return errors of locks, and kCorruption, kUnavailable, kInterrupted (KILL, or Verdict::kStop).
 
-  // Takes the snapshot of a plain read; false: the table is too new for it. Before a scan of other kind.
+  // Takes the snapshot of a plain read; false: the table is too new for it. Called before a scan of the whole
+  // table; the other reads call it themselves.
   bool begin_reading();
   // The first row of a search by the active index.
   Status search(const Seek &seek, uint8_t *record, Found *found);
-  // The row of a whole primary key. `is_chosen`: it was found before, and conditions do not apply again.
+  // Finds the row of a whole primary key. `is_chosen`: the statement has found it before, so that conditions
+  // are not evaluated again.
   Status get(const std::string &key, bool is_chosen, uint8_t *record, Found *found);
-  // The row after the one returned last, in the order of the index; prev() before it. What bounded an exact
-  // search bounds only next_same(), and prev() if Seek::prefix_stays.
+  // Returns the row after the one returned last, in the order of the index; prev() returns the row before it.
+  // What bounded an exact search bounds only next_same(), and prev() if Seek::prefix_stays; a read with locks
+  // stays within it.
   Status next(uint8_t *record, Found *found);
   Status prev(uint8_t *record, Found *found);
   Status next_same(uint8_t *record, Found *found);
   bool is_exact() const { return !bounds_.prefix().empty(); }
   // The next row of the table. Requires: begin_reading() before the first.
   Status scan(uint8_t *record, Found *found);
-  // A row was read in another way: scan() goes on behind it.
+  // Notes that a row was read in another way: scan() goes on behind it.
   void note_row(std::string_view primary_key);
   // The row just read is not wanted: see RowLocks::give_back().
   void give_back_row() { locks_.give_back(primary_key_); }
   // Asked for each row: looks whether the statement was killed once in 1024 times.
   bool is_killed() { return (++rows_seen_ & 0x3FF) == 0 && table_.statement().is_killed(); }
 
-  // The record of a stored row. Requires: primary_key() is its key.
+  // Makes the record of a stored row. Requires: primary_key() is its key.
   Status unpack(std::string_view packed, uint8_t *record);
 
   // ---- many ranges (row_batches.cc): entries of several are gathered, then their rows looked up in one go
@@ -152,7 +155,7 @@ class RowCursor {
   void add_row(std::string primary_key);
   // Looks up the rows of the batch. kNone: it has none.
   Status look_up(Found *found);
-  // The next row of the batch that is there and passes. kNone: there is none left in it.
+  // The next row of the batch that exists and passes the conditions. kNone: there is none left in it.
   Status next_of_batch(uint8_t *record, Found *found);
   // Does a read by the active index gather rows?
   bool is_batching() const {

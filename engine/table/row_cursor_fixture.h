@@ -34,7 +34,7 @@ inline void PrintTo(const Row &row, std::ostream *out) {
 
 using Rows = std::map<uint32_t, Row>;        // by id
 using Entries = std::map<std::string, Row>;  // of one index, by key
-// Another row with its value of `u`; nullptr: there is none.
+// Another row with the same value of `u`; nullptr: there is none.
 inline const Row *twin_of(const Row &row, const Rows &rows) {
   for (const auto &[id, other] : rows)
     if (row.u && id != row.id && other.u == row.u) return &other;
@@ -70,7 +70,7 @@ class TestTable {
     return record;
   }
   Row row(const uint8_t *record) const { return {*get(id_, record), get(a_, record), get(u_, record)}; }
-  // Of the columns that entries of `index` have; the others are not looked at.
+  // The row with the columns that entries of `index` have; the others are not looked at.
   Row entry_row(const uint8_t *record, size_t index) const {
     Row row{.id = *get(id_, record)};
     if (index == kSecondary) row.a = get(a_, record);
@@ -202,7 +202,7 @@ class Session final : public PlainSession {
   bool passes(const Row &row) const { return !condition || row.id >= *condition; }
 
   // ---- what it must see ----
-  // Taken when the transaction takes its snapshot.
+  // Called when the transaction takes its snapshot.
   void note_snapshot(const Rows &committed) {
     if (!snapshot_) snapshot_ = committed;
   }
@@ -282,7 +282,7 @@ class Session final : public PlainSession {
     own_.clear();
     snapshot_.reset();
   }
-  // As a statement that has found the row: it has locked it.
+  // Writes as a statement that has found the row, and so has locked it.
   Status write_row(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     if (!now) return writer.insert(test_table_.record(*row).data(), 0);
     const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);

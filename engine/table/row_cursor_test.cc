@@ -84,7 +84,7 @@ class RowCursorModel {
     }
     const Row *twin = row ? twin_of(*row, rows) : nullptr;
     ASSERT_EQ(status.code(), is_double || twin ? Code::kDuplicate : Code::kOk) << status.message();
-    // Else its transaction may be removing it.
+    // Otherwise the transaction that has locked the twin may be removing it.
     if (twin && !is_double) EXPECT_FALSE(is_held_by_others(session, twin->id, txn::LockMode::kExclusive));
     if (!status.ok()) EXPECT_EQ(session.writer.duplicate_index(), is_double ? kPrimary : kUnique);
   }
@@ -270,7 +270,7 @@ class RowCursorModel {
   }
 
   // Is `row` the next one of the model, or the one that was returned without a lock? Rows that do not pass
-  // may be refused, unless none may.
+  // the condition may be left out if the search may refuse rows.
   bool compare(const Session &session, Read *read, bool forward, const std::optional<Row> &row) {
     const Entries all = entries(session, read->index);
     const auto next = [&]() -> const std::pair<const std::string, Row> * {
@@ -364,7 +364,7 @@ class RowCursorModel {
     bool goes_on = take(one, &read, read.is_scan || read.seek.forward, status, found);
     bool turned = false, ended = found == Found::kNone;
     for (size_t left = random_.one_in(2) ? 100 : random_.below(6); goes_on && !ended && left > 0; left--) {
-      // What was committed meanwhile is seen only when more has been locked.
+      // A read with locks does not see what is committed between two of its steps, until it locks more.
       if (!is_locking || session.keeps_snapshot())
         if (disturb(one)) read.touch_all(true), read.touch_all(false);
       goes_on = step(one, &read, &turned, &found);
@@ -462,7 +462,7 @@ class RowCursorModel {
                                    : session->cursor.prev(session->record(), &found);
     }
     // Rows that an entry condition refuses are not locked: others may be removing them. A unique key may have
-    // been locked by one that wanted to insert it.
+    // been locked by a transaction that wanted to insert it.
     const bool may_wait = read.has_even_condition || read.seek.parts == 1;
     if (status.code() != Code::kLockTimeout || !may_wait) {
       EXPECT_TRUE(status.ok()) << status.message();

@@ -24,12 +24,13 @@ class RowFilter {
 
   // The server has pushed a condition, or taken it back.
   void set_condition(bool is_pushed);
-  // nullptr: no condition, or none that is understood.
+  // The pushed condition; nullptr: there is none, or it is not understood.
   const codec::Predicate *predicate();
 
   void ask(Asked asked) { asked_ = asked; }
   bool asks_entry_conditions() const { return asked_ != Asked::kNothing; }
-  // Whether evaluate() is to be called for the next row; `is_point_read`: it is that of a whole primary key.
+  // Whether evaluate() is to be called for the next row; `is_point_read`: the row is read by its whole
+  // primary key.
   bool may_refuse(bool is_point_read = false) {
     return is_pushed_ && asked_ == Asked::kAll && is_due(is_point_read) && predicate() != nullptr;
   }

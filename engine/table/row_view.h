@@ -12,7 +12,7 @@
 
 namespace atoll::table {
 
-// Of a condition of the server, evaluated on the columns of an entry.
+// The result of a condition of the server, evaluated on the columns of an entry.
 enum class Verdict : uint8_t {
   kPasses,
   kRefused,
@@ -41,9 +41,11 @@ class RowView {
   // The predicate has refused a row, which the server never sees.
   virtual void note_refused_row() = 0;
 
-  // Computes what the server expects in a record of a row found by `index` and does not compute itself.
+  // Computes what the server expects in a record of a row found by the active index and does not compute
+  // itself.
   virtual void complete(uint8_t *record) = 0;
-  // Computes the virtual columns of index `index` in `record`, if there are any. False: not in that record.
+  // Computes the virtual columns of index `index` in `record`, if there are any. False: they cannot be
+  // computed in that record.
   virtual bool compute_virtual_columns(size_t index, uint8_t *record) = 0;
 };
 

@@ -13,14 +13,14 @@
 
 namespace atoll::table {
 
-// Of the keys of an index: from `lower` to before `upper`.
+// A range of an index's keys, from `lower` to before `upper`.
 struct Bounds {
   std::string lower, upper;
 };
 
 // Where a search starts and which way it goes.
 struct Seek {
-  // What the search may find, unless the server has said the ends of a range.
+  // What the search may find, unless the server has given the ends of a range.
   enum class Reach : uint8_t {
     kFirstRow,    // the server may want only the first row, whichever it is; no predicate may refuse a row,
                   // or the search could go on to the end of the index
@@ -39,7 +39,7 @@ struct Seek {
 
 class SearchBounds {
  public:
-  // A scan of `index` begins: nothing is bound.
+  // A scan of an index begins: nothing is bound.
   void restart();
   // The ends of the range that the next search is for.
   void give(Bounds bounds);
@@ -47,7 +47,7 @@ class SearchBounds {
   bool has_next() const { return has_next_; }
   // A search begins. Returns whether a predicate may refuse rows.
   bool begin(const Seek &seek, const IndexLayout &index);
-  // All of the index from now on.
+  // The bounds are all of the index from now on.
   void open(const IndexLayout &index);
   // Forgets everything; the next step is within all of the index.
   void clear() { current_ = {}; }

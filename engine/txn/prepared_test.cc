@@ -75,7 +75,8 @@ class PreparedTest : public ::testing::Test {
   int user = 0;
 };
 
-// The binary log's group: its leader writes the commits one after the other while the next group prepares.
+// As the binary log groups commits: a group's leader writes them one after the other while the next group
+// prepares.
 TEST_F(PreparedTest, SyncOfPrepareDoesNotHoldUpCommits) {
   open();
   auto decided = prepared("decided", "a");

@@ -1,5 +1,5 @@
-// Tests only: the local file system, counting and failing what happens to RocksDB's WAL files, with a disk
-// that is full for table files, and slowing reads of them down as if they came from a bucket.
+// Tests only: the local file system. It counts writes and syncs of RocksDB's WAL files and lets the writes
+// fail, can be full for table files, and slows reads of them down as if they came from a bucket.
 #pragma once
 
 #include <rocksdb/env.h>

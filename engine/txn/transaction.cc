@@ -241,7 +241,7 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteBatch batch(writes_->batch_bytes(side));
   rocksdb::Status status = fill_batch(side, &batch);
   if (status.ok() && side == lsm::Side::kMain) status = lsm::put_mark(&batch, mark_);
-  // RocksDB is about to make a copy in its memtables: do not hold a third one of many writes.
+  // RocksDB is about to make a copy in its memtables: do not hold a third copy when there are many writes.
   if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   rocksdb::WriteOptions options;
   options.sync = sync && side == lsm::Side::kMain;
@@ -277,7 +277,7 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   return lsm::from_rocksdb(rows->write(lsm::Side::kTemp, options, &batch));
 }
 
-// Temp goes first, because it can be taken back: only this connection sees it. Main decides.
+// Writes temp first, because that can be undone: only this connection sees it. Then main decides.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
   if (!has_writes(lsm::Side::kTemp)) return commit_main();
   const auto release = [rows = manager_->rows()](const rocksdb::Snapshot *snapshot) {
@@ -370,8 +370,9 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   xid_ = xid;
   prepared_.store(true, std::memory_order_relaxed);
-  // The sync is shared, and beside RocksDB's queue of writers: a write that syncs holds up all behind it, and
-  // with a binary log the commits of one group are written one after the other.
+  // The sync is shared with other threads, and made outside of RocksDB's queue of writers: a write that syncs
+  // holds up all writes behind it, and with a binary log the commits of one group are written one after the
+  // other.
   if (!sync || two_phase_ == nullptr) return Status::Ok();
   count_work(WorkKind::kLogSyncs);
   return manager_->rows()->sync_wal();
@@ -399,7 +400,7 @@ Status TransactionImpl::rollback_prepared() {
 void TransactionImpl::detach() {
   owner_.set_user(nullptr);
   release_snapshot();
-  // The temp tables went with the client. Main's writes are known to RocksDB; what is kept is for range
+  // The temp tables went with the client. RocksDB has main's writes; what is kept of them here is for range
   // locks.
   if (writes_ != nullptr && writes_->has_writes(lsm::Side::kTemp)) {
     MutexLock guard(writes_mutex_);
@@ -408,7 +409,8 @@ void TransactionImpl::detach() {
 }
 
 void TransactionImpl::abandon() {
-  // Without Rollback() no marker is written: the prepared section stays in the WAL, and so do its files.
+  // Without Rollback(), the WAL gets no record of a rollback: the prepared section stays in it, and its files
+  // stay too.
   ingestion_.reset();
   if (spill_ != nullptr) spill_->set_keep(true);
   spill_.reset();

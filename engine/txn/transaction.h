@@ -78,19 +78,20 @@ class Transaction {
   // when it commits.
   virtual const rocksdb::Snapshot *snapshot(lsm::Side side) = 0;
   virtual bool has_writes(lsm::Side side) const = 0;
-  // Some of its writes are on local disk, because memory was too small for them. Then prepare() is only for a
-  // two-phase commit that ends on this machine.
+  // Whether some of its writes are on local disk, because memory was too small for them. Then prepare() is
+  // only for a two-phase commit that ends on this machine.
   virtual bool is_spilled() const = 0;
 
-  // Writes go to memory, and from there to local disk. `unique_length`: of an entry of a unique index, the
-  // bytes at the start of its key that no other entry has; 0: there are none, or nobody scans for them with
-  // unique_start. Errors: kInvalid (see set_write_bytes_max), kNoSpace,
-  // kUnavailable: the caller rolls back to a savepoint; kBug; kFenced or kReadOnly at commit, not here.
+  // Writes go to memory, and from there to local disk. `unique_length`: for an entry of a unique index, how
+  // many bytes at the start of its key no other entry has; 0: there are none, or nobody scans for them with
+  // unique_start. Errors: kInvalid (see set_write_bytes_max), kNoSpace, kUnavailable: the caller rolls back
+  // to a savepoint; kBug; kFenced or kReadOnly at commit, not here.
   virtual Status put(lsm::Family *family, std::string_view key, std::string_view value,
                      size_t unique_length = 0) = 0;
   virtual Status remove(lsm::Family *family, std::string_view key, size_t unique_length = 0) = 0;
-  // put() of a key that no committed row has: waits until no other transaction's range has it in it. Every
-  // new index entry is written so. Errors: also those of LockTable::lock(); nothing was written then.
+  // As put(), for a key that no committed row has, but first waits until no range of another transaction
+  // contains the key. Every new index entry is written this way. Errors: also those of LockTable::lock();
+  // nothing was written then.
   virtual Status insert(lsm::Family *family, std::string_view key, std::string_view value,
                         const LockWait &wait, size_t unique_length = 0) = 0;
   virtual uint64_t write_count() const = 0;
@@ -162,17 +163,18 @@ class Manager {
   virtual std::vector<std::string> prepared_xids() = 0;
   // Hands a prepared transaction over from its connection: it lives on, found by xid.
   virtual void detach_prepared(std::unique_ptr<Transaction> transaction) = 0;
-  // Takes a detached one out; nullptr: unknown xid.
+  // Takes the transaction `xid` out of those of prepared_xids(); nullptr: unknown xid.
   virtual std::unique_ptr<Transaction> take_prepared(std::string_view xid) = 0;
 
-  // The XID of a prepared transaction that has written in [lower, upper); empty: none. Of big ones and those
-  // found at open only the first and the last key of each index are known. Requires: both bounds of main.
+  // The XID of a prepared transaction that has written in [lower, upper); empty: none. Of large transactions,
+  // and of those found at open, only the first and the last key of each index are known. Requires: both
+  // bounds of main.
   virtual std::string prepared_writer(lsm::Family *family, std::string_view lower,
                                       std::string_view upper) = 0;
 
   // The first or last key of [lower, upper) that somebody has written and not committed; empty: there is
-  // none. Asked before the database is read, so that the two miss no write. Requires: both bounds in one
-  // index of main.
+  // none. Call it before you read the database, so that the two together miss no write. Requires: both bounds
+  // in one index of main.
   virtual std::string outermost_uncommitted(lsm::Family *family, std::string_view lower,
                                             std::string_view upper, bool last) = 0;
 
@@ -186,7 +188,8 @@ class Manager {
   // go to local disk (at a half). 0: neither happens. Any time.
   virtual void set_transaction_memory(uint64_t bytes) = 0;
 
-  // Where commit_position() comes from; without it, it stays 0. Set before the first transaction.
+  // Sets the function that gives commit_position() its value; without one, that stays 0. Set before the first
+  // transaction.
   virtual void set_wal_position(std::function<uint64_t()> position) = 0;
 };
 

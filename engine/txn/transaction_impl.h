@@ -34,7 +34,7 @@ namespace atoll::txn {
 
 class ManagerImpl;
 
-// What reading an own write, or from RocksDB, means to the caller.
+// The status that the caller gets for an own write that was found, or for RocksDB's answer to a read.
 Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value);
 Status read_result(const rocksdb::Status &status);
 Status dropped_family();
@@ -54,7 +54,7 @@ class PreparedBatchReader : public rocksdb::WriteBatch::Handler {
 class TransactionImpl final : public Transaction {
  public:
   TransactionImpl(ManagerImpl *manager, uint64_t id, void *user);
-  // One found at open, with its locks not taken yet.
+  // A prepared transaction found at open; its locks are not taken yet.
   TransactionImpl(ManagerImpl *manager, uint64_t id, std::unique_ptr<rocksdb::Transaction> recovered);
   ~TransactionImpl() override;
 
@@ -212,7 +212,8 @@ class ManagerImpl final : public Manager {
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }
   FamilyActivity *activity() { return &activity_; }
-  // The first uncommitted write of a transaction other than `self`; cuts [lower, upper) to what is before it.
+  // Finds the first uncommitted write of a transaction other than `self`, and cuts [lower, upper) to what is
+  // before it.
   bool find_foreign_write(const TransactionImpl *self, const lsm::Family *family, std::string *lower,
                           std::string *upper, bool forward, std::string *entry);
   uint64_t wal_position() const { return wal_position_ ? wal_position_() : 0; }

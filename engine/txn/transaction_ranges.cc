@@ -28,7 +28,7 @@ void TransactionImpl::count_writer(uint32_t family_id) {
   manager_->activity()->of(family_id).writers.fetch_add(1);
 }
 
-// Before the first write to a family it is counted: see above.
+// Before the first write to a family, counts this transaction as a writer of it: see above.
 void TransactionImpl::use_family(lsm::Family *family) {
   if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
   if (writes_->find_family(family) != nullptr) return;

@@ -9,8 +9,8 @@ namespace atoll::txn {
 
 namespace {
 
-// Locks every row that a recovered batch writes. RocksDB's column family ids are lsm's family ids. What
-// stands in the catalog's family, counters, is written without locks.
+// Locks every row that a recovered batch writes. RocksDB's column family ids are lsm's family ids. The
+// catalog's family is left out: it has counters, which are written without locks.
 class KeyLocker final : public PreparedBatchReader {
  public:
   KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents, uint32_t catalog_family)
@@ -84,7 +84,8 @@ Status ManagerImpl::recover() {
   return Status::Ok();
 }
 
-// A number that no prepared transaction of an earlier start uses: recover_one() has seen to that.
+// The directory's number is one that no prepared transaction of an earlier start uses: recover_one() has seen
+// to that.
 std::string ManagerImpl::new_spill_directory() {
   return run_files_->spill_directory() + "/" + std::to_string(next_spill_.fetch_add(1));
 }

@@ -34,8 +34,8 @@ class MarkerFinder final : public PreparedBatchReader {
   std::string name_;
 };
 
-// Ends a prepared section. What stands in its commit-time batch goes to the log in front of the commit
-// marker; a commit that failed has left its own mark there.
+// Commits a prepared section. What is in its commit-time batch goes to the log in front of the commit record.
+// The batch is cleared first: an earlier commit that failed has left its mark in it.
 Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &mark) {
   rocksdb::WriteBatch *record = prepared->GetCommitTimeWriteBatch();
   record->Clear();
@@ -43,7 +43,7 @@ Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &m
   return lsm::from_rocksdb(prepared->Commit());
 }
 
-// The directory that a prepared transaction names; empty: it is an ordinary one.
+// The directory that a prepared transaction names; empty: the transaction has no spilled writes.
 std::string spill_name(rocksdb::Transaction *prepared) {
   MarkerFinder finder;
   (void)prepared->GetWriteBatch()->GetWriteBatch()->Iterate(&finder);
@@ -64,7 +64,8 @@ Status TransactionImpl::bound_memory() {
   return most == 0 || writes_->memory_bytes() < most ? Status::Ok() : spill();
 }
 
-// The write set goes to disk and an empty one goes on. Cursors that look at the old one keep it.
+// Writes the write set to disk and puts an empty one in its place. Cursors that read the old one keep it
+// alive.
 Status TransactionImpl::spill() {
   if (spill_ == nullptr) {
     spill_ =
@@ -113,7 +114,7 @@ Status TransactionImpl::find_own(const lsm::Family *family, std::string_view key
 
 // ---- Commit --------------------------------------------------------------------------------------
 
-// Keys of several runs come several times.
+// Calls visit() for each temp key that was written; for a key in several runs, several times.
 Status TransactionImpl::visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit) {
   Status status;
   writes_->each(lsm::Side::kTemp, [&](lsm::Family *family, std::string_view key, const OwnWrite &) {
@@ -181,7 +182,8 @@ Status TransactionImpl::commit_spilled(bool sync) {
   options.sync = sync;
   lsm::Rows *const rows = manager_->rows();
   rocksdb::WriteBatch batch;
-  // The transaction is committed; RocksDB reports a WAL that cannot be written by itself.
+  // The transaction is committed already, so errors are ignored: RocksDB itself reports a WAL that cannot be
+  // written.
   (void)batch.Delete(rows->marker_handle(), marker_key(spill_->name()));
   (void)lsm::put_mark(&batch, mark_);
   const SharedLock gate(*rows->commit_gate());
@@ -202,7 +204,8 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
 
 Status TransactionImpl::commit_prepared_main(bool sync) {
   two_phase_->GetWriteOptions()->sync = sync;
-  // Its tables may have been dropped while it waited for its decision; their rows do not matter then.
+  // Tables of the transaction may have been dropped while it waited for its decision; their rows do not
+  // matter then.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
     const SharedLock gate(*manager_->rows()->commit_gate());
@@ -214,7 +217,8 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   if (ingestion_ == nullptr) ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   const SharedLock gate(*manager_->rows()->commit_gate());
-  // From here on it is committed: should the record fail, the marker tells the next start.
+  // From here on the transaction is committed: if the record cannot be written, the marker tells the next
+  // start so.
   (void)commit_with_mark(two_phase_.get(), mark_);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
@@ -222,8 +226,8 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
 
 // ---- Recovery ------------------------------------------------------------------------------------
 
-// Its rows are locked as they are found in the files. When those are gone (the local disk was lost), it can
-// only be rolled back.
+// Takes over the files of a prepared transaction found at open, and locks the rows in them. When the files
+// are gone (the local disk was lost), it can only be rolled back.
 Status TransactionImpl::take_spilled(const std::string &name) {
   spill_ = std::make_unique<Spill>(manager_->rows(), manager_->run_files(),
                                    manager_->run_files()->spill_directory() + "/" + name);

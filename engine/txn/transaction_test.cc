@@ -32,7 +32,7 @@ class TransactionTest : public ::testing::Test {
     manager.reset();
     database.reset();
   }
-  // What was in memory is in files now, and each read of them takes 2 ms.
+  // Reopens the database. What was in memory is in files then, and each read of them takes 2 ms.
   void reopen_with_slow_files() {
     ASSERT_TRUE(database->flush(main).ok());
     close();
@@ -406,7 +406,8 @@ TEST_F(TransactionTest, WriteLimitFailsOneWriteAndKeepsTheRest) {
   EXPECT_TRUE(transaction->commit(false).ok());
 }
 
-// The order of a unique check: lock the absent key, then probe with a fresh read. One of all wins.
+// The order of a unique check: lock the absent key, then probe with a fresh read. Exactly one of the threads
+// wins each key.
 TEST_F(TransactionTest, UniqueCheckOfAnAbsentKeyAdmitsOne) {
   constexpr int kThreads = 4, kKeys = 200;
   std::atomic<int> inserted{0}, duplicates{0};

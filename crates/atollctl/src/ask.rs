@@ -1,4 +1,5 @@
-//! Questions before something is given up, and who asks.
+//! Questions that a command asks before it gives something up, and the name of this process in the
+//! bucket's records.
 
 use objstore::StoreError;
 use std::io::{BufRead, IsTerminal, Write};
@@ -6,9 +7,9 @@ use std::io::{BufRead, IsTerminal, Write};
 /// Whether the user has agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Consent {
-    /// By --yes.
+    /// The user has agreed with --yes.
     Given,
-    /// Not yet.
+    /// The user has not agreed yet and must be asked.
     Asked,
 }
 

@@ -1,4 +1,5 @@
-//! `atollctl certify`: whether a provider keeps what Atoll builds on, as a table with a verdict for each property.
+//! `atollctl certify`: tests whether a provider has the properties that Atoll relies on, and prints a table
+//! with a verdict for each.
 
 use crate::output::{Printer, Table};
 use objstore::certify::{Certificate, CertifyOptions, Fitness, Verdict, certify};

@@ -1,4 +1,5 @@
-//! `atollctl clone` and `atollctl release`: another database that begins with the state of this one, and the end of what they share.
+//! `atollctl clone` and `atollctl release`: the first makes another database that begins with the state of
+//! this one, the second ends what the two share.
 
 use crate::ask;
 use crate::output::{Printer, size};
@@ -7,7 +8,7 @@ use objstore::date::utc;
 use objstore::protocol::{CloneRequest, Inspector, Past};
 use objstore::{Bucket, StoreError};
 
-/// Clones the database of `inspector`, at `url`, into `child`, at `child_url`. True: it is there.
+/// Clones the database of `inspector` into `child`, at `child_url`. True: the clone was made.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -63,8 +64,8 @@ pub(crate) async fn release(printer: &Printer, inspector: &Inspector) -> Result<
     Ok(true)
 }
 
-/// Whether a clone at `child` could read files at `parent`: its file map names a prefix of the same bucket, or a directory of the same
-/// machine.
+/// Whether a clone at `child` could read files at `parent`: its file map can name only a prefix of the same
+/// bucket, or a directory of the same machine.
 pub(crate) fn shares_files(parent: &str, child: &str) -> Result<bool, StoreError> {
     Ok(match (Location::parse(parent)?, Location::parse(child)?) {
         (Location::Directory(_), Location::Directory(_)) => true,

@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Gc {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
-        /// Only show; what happens without any option, too.
+        /// Only show what would be deleted, which is also what happens without any option.
         #[arg(long, conflicts_with_all = ["pause", "resume"])]
         dry_run: bool,
         /// Let no owner delete anything until --resume.
@@ -140,7 +140,7 @@ pub(crate) enum Command {
         /// Begin with a state of the past instead of what is in the bucket now.
         #[command(flatten)]
         past: PastOptions,
-        /// Delete what a clone into NEW_URL that did not end has left. None may be running.
+        /// Delete what an unfinished clone into NEW_URL has left. No such clone may be running.
         #[arg(long)]
         discard_unfinished: bool,
     },
@@ -152,7 +152,7 @@ pub(crate) enum Command {
         new_url: String,
         #[command(flatten)]
         to: TargetOptions,
-        /// Move at most so many MiB of table files in a second.
+        /// Copy at most this many MiB of table files a second.
         #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
         limit_mib_per_second: Option<u64>,
     },
@@ -214,20 +214,20 @@ pub(crate) enum Command {
 #[derive(Args)]
 #[group(multiple = false)]
 pub(crate) struct PastOptions {
-    /// That of a snapshot.
+    /// The state that this snapshot keeps.
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
-    /// After the last transaction that was committed by then: '2026-11-20 10:00:00' is UTC, '2026-11-20 10:00:00+02:00' is not. Needs
-    /// atoll_history_retention.
+    /// The state after the last transaction that was committed by this moment: '2026-11-20 10:00:00' is UTC,
+    /// '2026-11-20 10:00:00+02:00' is not. Needs atoll_history_retention.
     #[arg(long, value_name = "MOMENT", value_parser = |text: &str| date::parse(text).map_err(|error| error.to_string()))]
     at: Option<u64>,
-    /// After this transaction: domain-server-sequence. Needs atoll_history_retention.
+    /// The state after this transaction: domain-server-sequence. Needs atoll_history_retention.
     #[arg(long, value_name = "GTID", value_parser = |text: &str| text.parse::<Gtid>().map_err(|error| error.to_string()))]
     gtid: Option<Gtid>,
 }
 
 impl PastOptions {
-    /// None: nothing was given.
+    /// The state that the options name. None: no option was given.
     pub(crate) fn get(&self) -> Option<Past> {
         let snapshot = self.snapshot.clone().map(Past::Snapshot);
         snapshot.or_else(|| self.at.map(Past::At)).or_else(|| self.gtid.map(Past::Gtid))
@@ -258,7 +258,7 @@ impl Command {
             | Self::Cost { url, .. }
             | Self::Ui { url, .. }
             | Self::Gc { url, .. } => url,
-            // Of no database.
+            // These commands need no database.
             Self::Completion { .. } | Self::Man { .. } => "",
         }
     }

@@ -32,10 +32,10 @@ pub(crate) struct TargetOptions {
 }
 
 impl TargetOptions {
-    /// `config`, which is that of the database for the new URL, as these options change it.
+    /// Returns `config`, the database's configuration with the new URL, after these options have changed it.
     pub(crate) fn apply(&self, config: StoreConfig) -> StoreConfig {
         let or = |given: &Option<String>, default: String| given.clone().unwrap_or(default);
-        // Another service has other temporary credentials, too.
+        // A session token belongs to its access key: it is not sent with another key.
         let session_token =
             if self.to_access_key.is_some() { String::new() } else { config.session_token.clone() };
         StoreConfig {
@@ -53,13 +53,13 @@ impl TargetOptions {
 
 /// What to copy.
 pub(crate) enum Purpose {
-    /// The present, and again later.
+    /// The present state; a later call brings the copy up to date.
     InStep { limit_mib_per_second: Option<u64> },
-    /// One state, once.
+    /// One state, copied once.
     Clone(Option<Past>),
 }
 
-/// Copies the database of `inspector` into `target`, at `target_url`. True: it is there.
+/// Copies the database of `inspector` into `target`, at `target_url`. True: the copy is complete.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Clocks may differ by this much before S3 refuses signatures at 15 minutes.
+/// A greater difference between the clocks gives a warning; S3 refuses signatures at 15 minutes.
 const SKEW_MAX: Duration = Duration::from_secs(60);
 /// Round trips above this make `atoll_durability=sync` slow.
 const ROUND_TRIP_SLOW: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
-/// True when no step failed.
+/// Takes all steps and prints what they found. True when no step failed.
 pub(crate) async fn run(printer: &Printer, config: Result<StoreConfig, StoreError>) -> bool {
     let findings = match config.and_then(|config| Ok((client::connect(&config, Arc::default())?, config))) {
         Ok((bucket, config)) => {
@@ -61,7 +61,7 @@ fn is_well(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.verdict != Verdict::Failed)
 }
 
-/// The steps, in the order in which a server meets them.
+/// Takes the steps in the order in which a server meets them.
 pub(crate) async fn examine(bucket: &Bucket) -> Vec<Finding> {
     let mut findings = vec![ok("configuration", bucket.place().to_owned())];
     let key = probe_key();
@@ -110,7 +110,7 @@ async fn upload_checksum(damaging: Result<Bucket, StoreError>) -> Finding {
     }
 }
 
-/// Reads the probe object a few times; the fastest is the round trip.
+/// Reads the probe object a few times; the time of the fastest read counts as the round trip.
 async fn read_back(bucket: &Bucket, key: &str) -> Finding {
     let mut fastest = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
@@ -175,7 +175,7 @@ fn failed(step: &'static str, error: &StoreError) -> Finding {
     Finding { step, verdict: Verdict::Failed, text: error.to_string() }
 }
 
-/// A new name each time.
+/// Returns a new name for a probe object at each call.
 fn probe_key() -> String {
     let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_nanos());
     format!("hint/doctor/{}-{now}", std::process::id())

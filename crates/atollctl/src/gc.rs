@@ -17,7 +17,7 @@ pub(crate) async fn plan(printer: &Printer, inspector: &Inspector) -> Result<boo
 
 /// Holds the collector until [`resume`].
 pub(crate) async fn pause(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
-    // An error when there is no database: a pin in a wrong place would hold nothing.
+    // This fails when there is no database: a pin in a wrong place would hold nothing.
     inspector.status().await?;
     inspector.pause_collector().await?;
     printer.line("paused: no owner deletes anything from now on, but for a batch that has begun (at most 1000 objects)");

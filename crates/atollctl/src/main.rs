@@ -1,9 +1,11 @@
 //! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
 //!
-//! Only `restore` claims a database. The others write nothing to it, except the probe objects of `doctor` and `certify`, which they
-//! delete again, and pins: those of snapshots, and that of `gc --pause`.
-//! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, or what was asked for cannot be done,
-//! 2 that could not be told.
+//! `restore` and `materialize` claim a database, and `copy` claims the copy. The others write nothing to it,
+//! except the probe objects of `doctor` and `certify`, which they delete again, the outcome of
+//! `verify --restore`, and pins: those of snapshots and clones, and that of `gc --pause`.
+//!
+//! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, or what was asked for
+//! cannot be done, 2 it could not be found out.
 
 mod ask;
 mod certify;
@@ -104,7 +106,7 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The exit status.
+/// Runs the command and returns the exit status.
 async fn run(cli: &Cli) -> Result<u8, StoreError> {
     let printer = Printer::new(cli.json);
     let is_well = match &cli.command {
@@ -138,7 +140,7 @@ async fn certify(cli: &Cli, printer: &Printer, options: &CertifyOptions) -> Resu
     })
 }
 
-/// The commands that read a database. True when all is well.
+/// Runs one of the commands that work on a database. True when all is well.
 async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match &cli.command {
         Command::Status { .. } => status(printer, inspector).await,
@@ -194,7 +196,7 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
     }
 }
 
-/// Clones the database of `inspector` into `new_url`. True: it is there.
+/// Clones the database of `inspector` into `new_url`. True: the clone was made.
 async fn clone_into(
     cli: &Cli,
     printer: &Printer,
@@ -211,7 +213,7 @@ async fn clone_into(
     clone::run(printer, inspector, &child, new_url, past, discards_unfinished).await
 }
 
-/// The bucket at `url`, where something is to be made.
+/// Connects to the bucket at `url`, where a clone or a copy is to be made.
 async fn connect_target(cli: &Cli, to: &copy::TargetOptions, url: &str) -> Result<Bucket, StoreError> {
     client::connect(&with_region(&to.apply(config_of(cli, url))).await, Arc::default())
 }
@@ -220,14 +222,14 @@ async fn connect(cli: &Cli) -> Result<Bucket, StoreError> {
     client::connect(&complete_config(cli).await?, Arc::default())
 }
 
-/// What was given, and the region of the bucket if it was not.
+/// The configuration from the command line, with the bucket's own region if none was given.
 ///
 /// Errors: as [`config`]. Requests: one HEAD, unless the region is given.
 async fn complete_config(cli: &Cli) -> Result<StoreConfig, StoreError> {
     Ok(with_region(&config(cli)?).await)
 }
 
-/// Errors: `Invalid` when a directory is named that does not exist.
+/// The configuration for the command's URL. Errors: `Invalid` when it names a directory that does not exist.
 fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
     let config = config_of(cli, cli.command.url());
     if let Some(path) = config.url.strip_prefix("file://") {
@@ -239,7 +241,7 @@ fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
     Ok(config)
 }
 
-/// What was given, for `url`.
+/// The configuration from the command line, for `url`.
 fn config_of(cli: &Cli, url: &str) -> StoreConfig {
     let connection = &cli.connection;
     StoreConfig {

@@ -1,4 +1,5 @@
-//! `atollctl completion` and `atollctl man`: written from the same description of the command line as `--help`.
+//! `atollctl completion` and `atollctl man`: both are generated from the description of the command line that
+//! `--help` shows.
 
 use crate::output::Printer;
 use clap::CommandFactory;
@@ -16,7 +17,7 @@ pub(crate) fn completion<C: CommandFactory>(printer: &Printer, shell: Shell) -> 
 
 /// Writes a man page for the tool and one for each command into `directory`.
 ///
-/// Errors: `Invalid` when that cannot be written to.
+/// Errors: `Invalid` when the directory cannot be written to.
 pub(crate) fn pages<C: CommandFactory>(printer: &Printer, directory: &Path) -> Result<bool, StoreError> {
     let written =
         std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(C::command(), directory));

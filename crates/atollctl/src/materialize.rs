@@ -6,7 +6,8 @@ use crate::progress::{bytes_bar, show};
 use objstore::StoreError;
 use objstore::protocol::{Inspector, MaterializeStatus};
 
-/// Copies what the clone reads in other databases, after asking. True: they need keep nothing for it any more.
+/// Copies what the clone reads in other databases, after asking. True: those databases need not keep anything
+/// for the clone any more.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -65,7 +66,7 @@ fn print_done(printer: &Printer, done: &MaterializeStatus) {
     }
 }
 
-/// What the user can mend ends with status 1: the clone is as it was.
+/// An error that the user can mend ends with status 1: the clone is as it was.
 fn refused(error: StoreError) -> Result<bool, StoreError> {
     match error {
         StoreError::Invalid(_)

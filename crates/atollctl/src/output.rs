@@ -18,12 +18,12 @@ impl Printer {
         self.json
     }
 
-    /// One line of text. A reader that went away (`| head`) is no error of ours.
+    /// Writes one line of text. That the reader has gone away (`| head`) is no error.
     pub(crate) fn line(&self, text: &str) {
         let _ = writeln!(std::io::stdout(), "{text}");
     }
 
-    /// As [`Self::line`], and false when the reader went away.
+    /// Does what [`Self::line`] does, and returns false when the reader has gone away.
     pub(crate) fn try_line(&self, text: &str) -> bool {
         let mut out = std::io::stdout();
         writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// The policy for the URL of `config`.
 ///
-/// Errors: `Invalid` for a directory, which has no policies, or a URL that is none.
+/// Errors: `Invalid` for a directory, which has no policies, or for a URL that cannot be parsed.
 pub(crate) fn least(config: &StoreConfig) -> Result<Value, StoreError> {
     let Location::S3 { bucket, prefix } = Location::parse(&config.url)? else {
         return Err(StoreError::Invalid(format!("{} is a directory: it needs no policy", config.url)));

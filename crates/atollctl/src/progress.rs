@@ -1,4 +1,4 @@
-//! A bar on the terminal for what moves many bytes, or does much one by one.
+//! A progress bar on the terminal, for commands that move many bytes or handle many objects.
 
 use crate::output::Printer;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,7 +8,7 @@ pub(crate) fn bytes_bar(printer: &Printer) -> ProgressBar {
     bar(printer, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
 }
 
-/// Likewise in objects.
+/// A progress bar in objects, hidden in the same cases.
 pub(crate) fn objects_bar(printer: &Printer) -> ProgressBar {
     bar(printer, "{bar:40} {pos}/{len} objects {eta}")
 }

@@ -87,12 +87,12 @@ async fn protect(
     Ok(())
 }
 
-/// Seconds since 1970 for people.
+/// Writes a time in seconds since 1970 for people.
 pub(crate) fn day_and_time(seconds: u64) -> String {
     format!("{} UTC", utc_seconds(seconds))
 }
 
-/// A date, `2027-01-31`, is its begin.
+/// Parses a moment. A date alone, `2027-01-31`, means the beginning of that day.
 pub(crate) fn parse_until(text: &str) -> Result<u64, String> {
     date::parse(text).map_err(|error| error.to_string())
 }

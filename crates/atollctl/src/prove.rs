@@ -50,7 +50,7 @@ fn print_proof(printer: &Printer, proof: &Proof) {
     });
 }
 
-/// A directory that goes with its owner.
+/// A directory that is removed when this value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

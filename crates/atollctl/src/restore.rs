@@ -8,7 +8,7 @@ use objstore::date::utc;
 use objstore::protocol::{Inspector, Past, RewindRequest, RewindStatus};
 use std::time::SystemTime;
 
-/// Errors: `Invalid` when none of the options was given.
+/// The state that the options name. Errors: `Invalid` when none of the options was given.
 pub(crate) fn wanted(past: &PastOptions) -> Result<Past, StoreError> {
     let missing =
         || StoreError::Invalid("which state? Give --snapshot NAME, --at MOMENT or --gtid GTID".to_owned());
@@ -104,7 +104,7 @@ fn default_name() -> String {
     format!("before restore {}", utc(now.as_micros() as u64))
 }
 
-/// What the user can mend ends with status 1: the database is as it was.
+/// An error that the user can mend ends with status 1: the database is as it was.
 fn refused(error: StoreError) -> Result<bool, StoreError> {
     match error {
         StoreError::Invalid(_) | StoreError::NotFound { .. } | StoreError::ReadOnly(_) => {

@@ -195,7 +195,7 @@ async fn drop_one(
     Ok(true)
 }
 
-/// What was asked for cannot be done, and nothing was changed.
+/// Prints why the request cannot be carried out; nothing was changed.
 fn refused(why: &impl std::fmt::Display) -> Result<bool, StoreError> {
     eprintln!("atollctl: {why}");
     Ok(false)

@@ -20,7 +20,7 @@ pub struct OpenerHandle {
     opener: Opener,
 }
 
-/// Null when it could not be made.
+/// Returns a new opener; null when it could not be made.
 #[unsafe(no_mangle)]
 pub extern "C" fn atoll_opener_new() -> *mut OpenerHandle {
     guarded_or(std::ptr::null_mut(), || Box::into_raw(Box::default()))
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn atoll_opener_waits_ms(opener: *const OpenerHandle) -> u
     guarded_or(0, || {
         // SAFETY: the caller upholds the rule above.
         let left = unsafe { &*opener }.opener.waits();
-        // A wait that is nearly over is still one.
+        // A wait of less than a millisecond is still a wait, and 0 would mean that there is none.
         if left.is_zero() { 0 } else { u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1) }
     })
 }
@@ -349,7 +349,8 @@ unsafe fn path_of(text: *const c_char) -> PathBuf {
     PathBuf::from(unsafe { text_of(text) })
 }
 
-/// Copies the configuration; zero for a number means its default.
+/// Copies the configuration. Zero means the default for `backlog_bytes_max` and `request_timeout_ms`; other
+/// numbers are taken as they are.
 ///
 /// # Safety
 ///

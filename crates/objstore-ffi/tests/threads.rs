@@ -77,7 +77,7 @@ fn open(folder: &Path) -> Handle {
     Handle(store)
 }
 
-/// The bytes of table `number`: others in every table and at every place.
+/// The bytes of table `number`; they differ from table to table and from place to place.
 fn table_bytes(number: u64) -> Vec<u8> {
     (0..TABLE_BYTES as u64).map(|at| ((at ^ (at >> 9)).wrapping_mul(2 * number + 1) >> 3) as u8).collect()
 }
@@ -127,7 +127,7 @@ fn make_tables(store: Handle, folder: &Path, first: u64) {
     }
 }
 
-/// Committing threads, one after the other.
+/// Does what committing threads do, one commit after the other.
 fn append_wal(store: Handle, path: PathBuf, number: u64) {
     let mut wal = File::create(path).unwrap();
     // SAFETY: the store is open.
@@ -145,7 +145,7 @@ fn append_wal(store: Handle, path: PathBuf, number: u64) {
     check(&unsafe { atoll_store_wait_shipped(store.0, atoll_store_wal_position(store.0), TIMEOUT_MS) });
 }
 
-/// Edits of the MANIFEST, published now and then.
+/// Appends edits to the MANIFEST, and publishes them now and then.
 fn append_manifest(store: Handle, db: &Path, number: u64) {
     let mut manifest = File::create(db.join(format!("MANIFEST-{number:06}"))).unwrap();
     for n in 1..=APPENDS {

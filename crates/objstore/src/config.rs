@@ -13,17 +13,17 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Durability {
-    /// In the local WAL.
+    /// The commit is in the local WAL.
     Local = 0,
-    /// In the local WAL, and in the bucket within an enforced lag.
+    /// The commit is in the local WAL, and will be in the bucket within an enforced lag.
     #[default]
     Async = 1,
-    /// In the bucket.
+    /// The commit is in the bucket.
     Sync = 2,
 }
 
 impl Durability {
-    /// The value of the C ABI; unknown numbers are a configuration error.
+    /// Reads the number that the C ABI passes; an unknown number is a configuration error.
     pub fn from_number(number: u8) -> Result<Self> {
         match number {
             0 => Ok(Self::Local),
@@ -78,7 +78,7 @@ impl StoreConfig {
         }
     }
 
-    /// The same with other keys.
+    /// The same configuration with other keys.
     pub(crate) fn with_keys(&self, keys: Keys) -> Self {
         let Keys { access_key, secret_key, session_token } = keys;
         Self { access_key, secret_key, session_token, ..self.clone() }
@@ -86,7 +86,7 @@ impl StoreConfig {
 }
 
 impl std::fmt::Debug for StoreConfig {
-    /// Where and as whom, without the secrets.
+    /// Shows where the store is and which server uses it, without the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoreConfig")
             .field("url", &self.url)
@@ -137,7 +137,7 @@ pub enum Location {
     S3 {
         /// The bucket's name.
         bucket: String,
-        /// Without slashes at both ends.
+        /// The prefix, without slashes at its ends.
         prefix: String,
     },
 }

@@ -45,13 +45,13 @@ pub fn parse(text: &str) -> Result<u64> {
     local_us.checked_add_signed(-offset_s * 1_000_000).ok_or_else(wrong)
 }
 
-/// Date and time, and seconds east of UTC.
+/// Splits `text` into date and time, and the offset in seconds east of UTC.
 fn split_offset(text: &str) -> Option<(&str, i64)> {
     let in_utc = text.strip_suffix("UTC").or_else(|| text.strip_suffix('Z'));
     if let Some(local) = in_utc {
         return Some((local.trim_end(), 0));
     }
-    // The date has two signs of its own.
+    // The date itself has two minus signs.
     let Some(at) = text.rfind(['+', '-']).filter(|at| *at > "2026-01-31".len()) else {
         return Some((text, 0));
     };
@@ -96,7 +96,7 @@ fn numbers(text: &str, separator: char) -> Option<Vec<u64>> {
     text.split(separator).map(number).collect()
 }
 
-/// Digits only.
+/// Parses a number of digits only.
 fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
@@ -114,7 +114,7 @@ fn months_of(year: u64) -> [u64; 12] {
 mod tests {
     use super::*;
 
-    /// Expected: `date -u -d @SECONDS`.
+    /// The expected values come from `date -u -d @SECONDS`.
     #[test]
     fn times_are_dates() {
         assert_eq!(utc(0), "1970-01-01 00:00:00.000000");

@@ -79,7 +79,7 @@ pub enum StoreError {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
-    /// The reaction C++ must choose. No wildcard: a new variant must decide.
+    /// The reaction C++ must choose. There is no wildcard, so that each new variant must choose one.
     pub fn code(&self) -> Code {
         match self {
             Self::NotFound { .. } => Code::NotFound,
@@ -113,7 +113,7 @@ impl StoreError {
         }
     }
 
-    /// Turns a refusal into a configuration error. Use while opening, when nobody will fix it by waiting.
+    /// Turns a refusal into a configuration error. Use while opening, when waiting will not mend it.
     pub fn at_open(self) -> Self {
         match self {
             Self::Refused(message) => Self::Invalid(message),

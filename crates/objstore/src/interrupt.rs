@@ -20,7 +20,7 @@ pub(crate) const ASK_INTERVAL: Duration = Duration::from_millis(100);
 /// to clean up.
 const READ_GRACE: Duration = Duration::from_secs(1);
 
-/// How long each of these reads may go on at least: long enough for what is on local disk.
+/// The least time that each of these reads is given: long enough for data on the local disk.
 const READ_MIN: Duration = Duration::from_millis(10);
 
 thread_local! {
@@ -55,7 +55,7 @@ impl Interrupt {
         Self::asking(move || if is_killed() { Wish::Stop } else { Wish::GoOn })
     }
 
-    /// As `new`, with an answer for threads that keep others waiting.
+    /// As `new`, but `wish` may also answer [`Wish::MakeWay`], for threads that keep others waiting.
     pub fn asking(wish: impl Fn() -> Wish + Send + Sync + 'static) -> Self {
         Self(Arc::new(wish))
     }

@@ -1,8 +1,8 @@
 //! What the code asks of the machine besides files and network: threads to run tasks, waits, the time and random bytes.
 //!
-//! Everything of that kind goes through here, and moments are `tokio::time::Instant`. So a test can run several servers
-//! on one thread, in virtual time, each choice made by a seed (`sim/`). In the plugin each function is the one call it
-//! names.
+//! Everything of that kind goes through here, and moments are `tokio::time::Instant`. So a test can run
+//! several servers on one thread, in virtual time, each choice made by a seed (`sim/`). In the plugin each
+//! function is only the one call that its name says.
 
 use crate::error::{Result, StoreError};
 #[cfg(test)]
@@ -20,13 +20,13 @@ use tokio::time::Instant;
 /// Runs the tasks of one store.
 pub(crate) enum Executor {
     Threads(Runtime),
-    /// All stores of a simulation share one.
+    /// All stores of a simulation share one executor.
     #[cfg(test)]
     Simulated(Handle),
 }
 
 impl Executor {
-    /// Two threads of its own. Errors: `Unavailable` when the system gives none.
+    /// An executor with two threads of its own. Errors: `Unavailable` when the system gives none.
     pub(crate) fn new() -> Result<Self> {
         #[cfg(test)]
         if let Some(handle) = sim::handle() {
@@ -40,7 +40,7 @@ impl Executor {
             .map_err(|e| StoreError::Unavailable(format!("starting the threads for the bucket: {e}")))
     }
 
-    /// For starting tasks.
+    /// The handle with which tasks are started.
     pub(crate) fn handle(&self) -> &Handle {
         match self {
             Self::Threads(runtime) => runtime.handle(),
@@ -78,11 +78,11 @@ impl Executor {
     }
 }
 
-/// Runs `work` on this thread until it ends. `ask` is called after `first`, and then whenever as much time as it has
-/// answered is over; when it answers an error, `work` is dropped and the error returned.
+/// Runs `work` on this thread until it ends. `ask` is called after `first`; it returns the time after which
+/// it is called again. When it returns an error, `work` is dropped and the error returned.
 ///
-/// The thread keeps that time itself: the timers of a runtime stand still while a disk holds up its threads.
-/// Requires: not called on a thread of `runtime`.
+/// The thread measures that time itself: the timers of a runtime stand still while a disk holds up its
+/// threads. Requires: not called on a thread of `runtime`.
 pub(crate) fn block_on_asking<T, E>(
     runtime: &Handle,
     work: impl Future<Output = T>,

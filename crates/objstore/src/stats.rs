@@ -34,7 +34,7 @@ pub struct Stats {
     pub wal_chunks_shipped: AtomicU64,
     /// Bytes of objects that only the history keeps.
     pub history_bytes: AtomicU64,
-    /// Every moment since then can be had again, in milliseconds since 1970; 0: none.
+    /// The time since which every moment can be restored, in milliseconds since 1970; 0: no moment can.
     pub history_since_ms: AtomicU64,
     /// How often the history was made shorter than its retention, because of its bytes.
     pub history_cuts: AtomicU64,

@@ -26,7 +26,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// A death before [`Supervisor::on_death`] is not reported.
+    /// A supervisor that reports no death until [`Supervisor::on_death`] sets the callback.
     pub(crate) fn new(runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
             runtime,
@@ -104,7 +104,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 impl Supervisor {
-    /// The task of this name panics, at once or as soon as it is started.
+    /// Makes the task of this name panic, at once or as soon as it is started.
     pub(crate) fn doom(&self, name: &'static str) {
         self.doomed.send_replace(name);
     }

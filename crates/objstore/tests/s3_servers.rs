@@ -218,7 +218,7 @@ async fn pieces_of_failed_uploads_are_found_on_versitygw() {
     }
 }
 
-/// MinIO lists the uploads of one exact name only; what matters is that it is asked in vain without an error.
+/// MinIO lists the uploads of one exact name only; what matters is that asking it in vain is no error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asking_minio_for_unfinished_uploads_is_no_error() {
     if let Some(server) = minio() {

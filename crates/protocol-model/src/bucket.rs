@@ -11,7 +11,8 @@ pub type Files = u16;
 /// Epoch and slot of a root, ordered as the protocol orders them.
 pub type RootId = (u8, u8);
 
-/// What a process that takes an epoch is known by: its server and its start. Stands for the nonce of the slot.
+/// How a process that takes an epoch is recognized: by its server and the number of its start. Stands for the
+/// nonce of the slot.
 pub type Nonce = (u8, u8);
 
 /// What a root says (`records.rs`, `Root`, with the MANIFEST and the file map it names).
@@ -21,13 +22,14 @@ pub struct Root {
     pub id: RootId,
     /// The transactions that are in table files, in part or whole, in their order.
     pub line: Vec<Commit>,
-    /// So many of them have their half in files of family A.
+    /// How many of them have their half in files of family A.
     pub flushed_a: u8,
-    /// And so many in files of family B.
+    /// How many of them have their half in files of family B.
     pub flushed_b: u8,
     /// Families created.
     pub edits: u8,
-    /// The last transaction in front of a dropped family, which ceased to name it; 0: none.
+    /// The last transaction that was committed before a family was dropped; later ones do not name
+    /// the family. 0: none.
     pub drop: Commit,
     /// The DDL number of PUB-G8.
     pub ddl: u8,
@@ -62,15 +64,16 @@ pub enum WalSlot {
 /// What one owner deletes after one root (`trim.rs`, `files/trash.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Deletion {
-    /// Of this owner.
+    /// The epoch of this owner.
     pub epoch: u8,
     /// Table files that the root does not name, given up by this owner or left by former ones.
     pub garbage: Files,
-    /// Chunks of the epoch below this one.
+    /// Chunks of the epoch below this chunk are deleted.
     pub wal_below: u8,
-    /// Roots of the epoch below this slot.
+    /// Roots of the epoch below this slot are deleted.
     pub roots_below: u8,
-    /// Everything in the slots of former epochs, but for claims and fences: the first root of an epoch sweeps.
+    /// Whether everything in the slots of former epochs is deleted, except claims and fences: the first root
+    /// of an epoch sweeps.
     pub sweeps: bool,
 }
 
@@ -101,11 +104,11 @@ pub struct Epoch {
 /// All objects, and the requests on their way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Epoch E is at E-1. A claim exists for each.
+    /// The epochs; epoch E is at index E-1. A claim exists for each.
     pub epochs: Vec<Epoch>,
     /// Table files.
     pub files: Files,
-    /// Sent, not landed.
+    /// Requests that were sent and have not landed.
     pub requests: BTreeSet<Request>,
 }
 

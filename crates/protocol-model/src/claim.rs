@@ -3,7 +3,7 @@
 use crate::Gates;
 use crate::bucket::{Bucket, Nonce, Request, Root, RootId, RootSlot, WalSlot};
 
-/// Where a claimer is.
+/// How far a claimer is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Claim {
     /// `take_epoch` has sent its claim.
@@ -50,7 +50,7 @@ pub fn begin(bucket: &Bucket, nonce: Nonce) -> (Claim, Request) {
     (Claim::Taking(epoch), Request::Epoch(epoch, nonce))
 }
 
-/// `fence_roots`, up to its first PUT, with a listing that shows the slots below `seen`: it may be old.
+/// `fence_roots`, up to its first PUT, with a listing, perhaps an old one, that shows the slots below `seen`.
 ///
 /// None: the last slot of that listing has been deleted meanwhile, and reading it fails; the claimer tries again.
 pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> Option<Next> {
@@ -65,7 +65,8 @@ pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> 
     let last = last.clone()?;
     if last == RootSlot::Fence {
         if usize::from(seen) < slots.len() {
-            // Records in front of which a fence landed late are older than it: no listing shows the fence alone.
+            // Records behind a fence that landed late are older than the fence: no listing shows the fence
+            // without them.
             return None;
         }
         // `record_before_fence`.

@@ -14,17 +14,17 @@ pub struct Disk {
     pub marker: RootId,
     /// Every transaction, in order.
     pub line: Vec<Commit>,
-    /// So many of them are in no local WAL any more.
+    /// How many of them are no longer in a local WAL.
     pub wal_from: u8,
-    /// The newest WAL begins behind so many: the last flush switched to it.
+    /// The newest WAL begins after this many records: the last flush switched to it.
     pub wal_switch: u8,
-    /// So many have their half in table files of family A.
+    /// How many of them have their half in table files of family A.
     pub flushed_a: u8,
-    /// And so many in those of family B.
+    /// How many of them have their half in table files of family B.
     pub flushed_b: u8,
     /// Families created.
     pub edits: u8,
-    /// The last transaction in front of a dropped family.
+    /// The last transaction that was committed before a family was dropped.
     pub drop: Commit,
     /// The table files that the MANIFEST names.
     pub live: Files,
@@ -40,7 +40,7 @@ impl Disk {
         self.line.last().copied().unwrap_or(0)
     }
 
-    /// So many transactions.
+    /// How many transactions there are.
     pub fn len(&self) -> u8 {
         self.line.len() as u8
     }
@@ -75,7 +75,7 @@ impl Disk {
         self.local = (self.local & self.live) | 1 << number;
     }
 
-    /// RocksDB deletes a WAL when both families have flushed what it holds.
+    /// RocksDB may delete the WALs of this many transactions: both families have flushed them.
     pub fn deletable_wal(&self) -> u8 {
         self.flushed_a.min(self.flushed_b)
     }

@@ -5,7 +5,7 @@ use crate::model::{Process, Protocol, State, Wrong};
 use crate::restore::Damage;
 use stateright::Property;
 
-/// All of them.
+/// All invariants.
 pub fn all() -> Vec<Property<Protocol>> {
     use Damage::{Half, Hole, NoBase, NoFamily, NoFile, NoWal, StillNamed};
     vec![
@@ -37,7 +37,8 @@ pub fn all() -> Vec<Property<Protocol>> {
     ]
 }
 
-/// Behind a claim, its base stays the last record of its epoch, and no epoch between the two has a root.
+/// Once a claim stands, its base stays the last record of the base's epoch, and no epoch between the two has
+/// a root.
 fn closed_stay_closed(state: &State) -> bool {
     let newest = state.bucket.newest_epoch();
     (1..=newest).all(|epoch| match state.bucket.root((epoch, 0)) {
@@ -63,7 +64,8 @@ fn is_base(state: &State, epoch: u8, base: Option<RootId>, wal_end: u8) -> bool 
     is_last && bucket.wal(base.0, wal_end) == Some(WalSlot::Fence)
 }
 
-/// Each live table file of an owner that no other has overtaken is on its disk, or in the bucket where it knows it.
+/// Each live table file of an owner that no other has overtaken is on its disk, or in the bucket and the
+/// owner knows that.
 fn files_are_there(state: &State) -> bool {
     state.servers.iter().all(|server| match &server.process {
         Process::Open(owner) if owner.epoch == state.bucket.newest_epoch() => {

@@ -116,7 +116,8 @@ pub struct Gates {
     pub look_behind_fence: bool,
     /// Step 4 of the claim: a fence closes the WAL of the base.
     pub fence_wal: bool,
-    /// SLOT-1: who finds a slot taken reads who won, and goes on behind a record.
+    /// SLOT-1: a server that finds a slot taken reads which server won, and goes on behind a
+    /// record.
     pub read_lost_slot: bool,
     /// SHIP-2: only the contiguous prefix of chunks counts as shipped.
     pub contiguous_prefix: bool,

@@ -22,7 +22,7 @@ pub struct Protocol {
 /// A process, or none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Process {
-    /// None.
+    /// No process runs.
     #[default]
     Down,
     /// It takes the database over.
@@ -42,7 +42,7 @@ pub struct Server {
     pub starts: u8,
 }
 
-/// What has happened so far, of what [`Bound`] limits.
+/// How much has happened so far of what [`Bound`] limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Spent {
     flushes: u8,
@@ -69,7 +69,7 @@ pub enum Wrong {
     SetAside,
 }
 
-/// Everything.
+/// The state of the bucket and of all servers, and what was promised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct State {
     /// The bucket.
@@ -80,7 +80,7 @@ pub struct State {
     pub commits: Commits,
     /// The transactions that were acknowledged with `atoll_durability=sync`, as bits.
     pub acknowledged: u32,
-    /// The families of which the creation was acknowledged.
+    /// How many creations of families were acknowledged.
     pub edits_acknowledged: u8,
     /// The epoch that made each table file.
     pub files: Vec<u8>,
@@ -259,7 +259,7 @@ impl State {
         (0..).zip(&self.files).filter(|(_, made_in)| **made_in < epoch).map(|(file, _)| 1 << file).sum()
     }
 
-    /// What the owner at `at` has covered now is acknowledged.
+    /// Acknowledges what the owner at `at` has covered now.
     fn acknowledge(&mut self, at: u8, gates: &Gates) {
         let Some((owner, _)) = self.open_mut(at) else { return };
         let covered = owner.cover(gates);
@@ -271,7 +271,7 @@ impl Protocol {
     fn steps_down(&self, state: &State, at: u8, server: &Server, steps: &mut Vec<Step>) {
         let Protocol { bound, .. } = self;
         let starts = state.servers.iter().map(|server| server.starts).sum::<u8>();
-        // Servers are alike: the first one starts first.
+        // Servers are alike, so each starts for the first time only after the one before it has started.
         let is_next = at == 0 || state.servers[usize::from(at) - 1].starts > 0;
         if starts < bound.starts && is_next {
             steps.push(Step::Start(at));
@@ -366,7 +366,8 @@ impl Protocol {
                 match open::prepare(bucket, &mut server.disk, (epoch, base, wal_end), commits, &self.gates) {
                     Ok(owner) => {
                         let has_all = open::has_all(&server.disk.line, state.acknowledged);
-                        // A newer claim may have been acknowledged meanwhile: then this owner can do nothing any more.
+                        // Commits of a newer owner may have been acknowledged meanwhile; this one is fenced
+                        // then, and loses nothing.
                         if !has_all && bucket.newest_epoch() == epoch {
                             state.wrong = Some(Wrong::Lost);
                         }

@@ -10,7 +10,7 @@ use crate::restore::{Commits, Damage, Restored, restore};
 
 /// Whether `age.rs` takes the bucket for an older state of what the directory has seen (rule OPEN-3).
 ///
-/// No bucket of the model was ever put back, so it must not.
+/// No bucket of the model was ever put back, so it must never do that.
 pub fn is_refused(bucket: &Bucket, disk: &Disk) -> bool {
     let marker = disk.marker;
     if !disk.is_present || marker.0 == 0 {

@@ -7,7 +7,8 @@ use crate::bucket::{Bucket, Commit, Files, Request, WalSlot};
 use crate::disk::Disk;
 use crate::publish::Publish;
 
-/// A transaction of the stream that has not been cut (`wal_table.rs`, `ddl_marks` tell its number).
+/// A transaction of the stream that has not been cut into a chunk (`wal_table.rs`; `ddl_marks` tell its DDL
+/// number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uncut {
     /// How many transactions are in front of it in the directory.
@@ -16,7 +17,7 @@ pub struct Uncut {
     pub commit: Commit,
     /// The DDL number its chunk will carry.
     pub ddl: u8,
-    /// Its WAL was deleted before.
+    /// Its WAL was deleted before it was cut.
     pub is_lost: bool,
 }
 
@@ -29,7 +30,7 @@ pub struct Piece {
     pub commit: Commit,
     /// The DDL number of its chunk.
     pub ddl: u8,
-    /// None: a skip.
+    /// The chunk; None: a skip, which was never shipped.
     pub chunk: Option<u8>,
     /// The owner knows that the chunk is in the bucket.
     pub has_arrived: bool,
@@ -44,7 +45,7 @@ pub struct Owner {
     pub slot: u8,
     /// MANIFEST edits noted; the first root counts as one.
     pub ddl_noted: u8,
-    /// The number of the newest root.
+    /// The DDL number of the newest root.
     pub ddl_published: u8,
     /// WAL must be shipped up to here before the next root, because of a drop.
     pub drop_noted: u8,
@@ -52,7 +53,7 @@ pub struct Owner {
     pub uncut: Vec<Uncut>,
     /// What has been cut.
     pub pieces: Vec<Piece>,
-    /// The place of the transaction in each chunk of this epoch.
+    /// For each chunk of this epoch, the place of its transaction.
     pub chunks: Vec<u8>,
     /// WAL below this place is kept open for a publish (`wal_table.rs`, `gated`).
     pub held: u8,

@@ -39,7 +39,7 @@ pub enum Pinner {
     Sent(u8),
     /// The pin is in the bucket.
     Written(u8),
-    /// It has seen a pin of this root, that of this pinner, and has sent its own.
+    /// It has seen the pin that this pinner has for this root, and has sent its own.
     CopySent(u8, u8),
     /// The copy is in the bucket.
     CopyWritten(u8, u8),
@@ -58,7 +58,7 @@ pub enum Run {
     Tomb(u8),
     /// The horizon is durable (or, without PUB-G5, is not).
     Horizon(u8),
-    /// The roots that stay, as bits.
+    /// Pins are listed; the roots that stay, as bits.
     Listed(u8, u8),
 }
 

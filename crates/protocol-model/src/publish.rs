@@ -8,7 +8,7 @@ use crate::owner::Owner;
 /// A root on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Publish {
-    /// `take_snapshot` has been, the gates are shut.
+    /// `take_snapshot` has run, and the root waits for the gates.
     Waiting(Snapshot),
     /// `create_root` has sent it.
     Sent(Root),

@@ -4,7 +4,8 @@
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, Files, Root, RootSlot, WalSlot};
 
-/// Each transaction: the one in front of it in the directory where it was made, and how many families it needs.
+/// For each transaction: the transaction in front of it in the directory where it was made, and how many
+/// families it needs.
 pub type Commits = Vec<(Commit, u8)>;
 
 /// A database as it was found.
@@ -12,13 +13,13 @@ pub type Commits = Vec<(Commit, u8)>;
 pub struct Restored {
     /// Its transactions, in order.
     pub line: Vec<Commit>,
-    /// So many of them were in table files of family A.
+    /// How many of them were in table files of family A.
     pub flushed_a: u8,
-    /// So many in those of family B.
+    /// How many of them were in table files of family B.
     pub flushed_b: u8,
-    /// Families.
+    /// Families created.
     pub edits: u8,
-    /// The last transaction in front of a dropped family.
+    /// The last transaction that was committed before a family was dropped.
     pub drop: Commit,
     /// Its table files.
     pub files: Files,

@@ -3,7 +3,8 @@
 //!         protocol, because the number of states multiplies with everything that may happen.
 //!         ATOLL_MODEL_LARGE=1 adds bounds that take minutes.
 
-// The numbers of states are what docs/internals/bucket.md quotes; a counterexample is no assertion about two values.
+// The printed numbers of states are quoted in docs/internals/bucket.md; a counterexample ends in a panic,
+// because it is no assertion about two values.
 #![allow(clippy::print_stdout, clippy::panic)]
 
 use protocol_model::{Bound, Gates, Protocol};

@@ -27,13 +27,14 @@ class RepeatedTask {
 
   // The next turn begins after `delay` at the latest. Any thread, also from a turn.
   void ask(std::chrono::milliseconds delay = std::chrono::milliseconds(0));
-  // Waits for a turn that is under way, whose waits for the bucket end soon (base/interrupt.h); then there is
-  // none any more. Any thread but the task's.
+  // Waits for a turn that is under way, whose waits for the bucket end soon (base/interrupt.h); no turn
+  // follows. Any thread but the task's.
   void stop();
 
-  // Only in a turn: waits so long. False: the turn shall end.
+  // Called only in a turn: waits for `time`. False: the turn shall end.
   bool rest(std::chrono::milliseconds time);
-  // True from the begin of stop() on, for calls that look there; lives as long as the task. Only to be read.
+  // A flag that is true from the begin of stop() on, for calls that look at a flag; lives as long as the
+  // task. Only to be read.
   std::atomic<bool> *stopping() { return &stopping_; }
 
  private:

@@ -53,8 +53,8 @@ class AlterContext final : public inplace_alter_handler_ctx {
     online.reset();
   }
   bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
-  // Nobody writes now: from here on the build is told of what others write. `former`: the table as it is, its
-  // records of `record_bytes`.
+  // Requires: nobody writes now. From here on the build is told of what others write. `former`: the table's
+  // present layout, with records of `record_bytes`.
   Status begin_build(const ah::Layout &former, size_t record_bytes, TABLE *table);
   static atoll::lsm::Database *database() { return atoll::engine::running()->database(); }
 
@@ -101,8 +101,8 @@ at::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) 
   return source;
 }
 
-// Nobody writes now; from now on it must be told of every change. `writers`: the layout of those who make
-// them, in records of `record_bytes`.
+// Makes the build, which from now on must be told of every change. Requires: nobody writes now. `writers`:
+// the layout by which other statements write, in records of `record_bytes`.
 std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, const ah::Layout &writers,
                                               size_t record_bytes, TABLE *altered) {
   const std::shared_ptr<const ah::Layout> &layout = context.layout;
@@ -191,7 +191,8 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   auto *context = new AlterContext(share_);
   info->handler_ctx = context;
   (void)take_announced(layout_->def());  // of an ALTER that failed before its end
-  // Not that of the layout: an ALTER that failed since then has used up index ordinals.
+  // The catalog's definition and not the layout's: an ALTER that failed since then has used up index
+  // ordinals.
   context->before = atoll::engine::running()->catalog()->find(layout_->def().id);
   if (!context->before)
     return fail_alter(table, Status(Code::kNotFound, "it was dropped meanwhile"), "looking it up");
@@ -251,7 +252,7 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
 
 namespace {
 
-// All rows have been written anew, in the present version.
+// Drops what only older rows needed. Requires: all rows have been written anew, in the present version.
 void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
   def->readable_from.number = readable_from;
   def->former_place = {};
@@ -259,14 +260,15 @@ void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
   def->defaults.clear();
 }
 
-// The rows that the shared family has stay what they were, for older snapshots.
+// Notes where the former rows are: they stay in the shared family, unchanged, for older snapshots.
 void keep_former_rows(const catalog::TableDef &before, catalog::TableDef *def, uint64_t readable_from) {
   def->former_place = {atoll::engine::running()->database()->find_family(before.family_id), before.prefix,
                        before.readable_from.number};
   def->readable_from.number = readable_from;
 }
 
-// The definition is stored. A move that nobody asked for does not fail because the bucket is slow.
+// Called when the definition is stored. A move that nobody asked for does not fail because the bucket is
+// slow.
 Status wait_for_bucket_after_ddl() {
   Status status = atoll::engine::running()->gate().after_ddl();
   const bool waited_enough = status.code() == Code::kInterrupted || status.code() == Code::kUnavailable;
@@ -275,8 +277,8 @@ Status wait_for_bucket_after_ddl() {
   return Status::Ok();
 }
 
-// Nobody writes the table any more: the last changes go into the new indexes. Older snapshots lack entries of
-// rows that were there then.
+// Called when nobody writes the table any more: the last changes go into the new indexes. For older snapshots
+// these are not readable, because they lack entries of rows that were there then.
 bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
   if (!context->builds()) return false;
   THD *thd = altered->in_use;

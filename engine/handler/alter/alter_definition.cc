@@ -88,7 +88,7 @@ void alter_indexes(const Alter_inplace_info *info, AlteredDefinition *out) {
   }
 }
 
-// Rows get other keys, and so does every entry, as it ends with its row's.
+// Rows get other keys, and so does every index entry, because it ends with its row's key.
 void rekey(const TABLE *altered, AlteredDefinition *out) {
   out->rekeyed = true;
   out->def.indexes.clear();

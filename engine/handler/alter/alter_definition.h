@@ -44,11 +44,11 @@ bool rewrites_rows(const catalog::TableDef &stored, const TABLE *altered, const 
 // Gives the table the indexes of `table`, the primary one first, under ordinals that no other index had.
 void define_indexes(const TABLE *table, catalog::TableDef *def);
 
-// Does the ALTER give the table another primary key, or take it away? `name_before`: of the one it has, may
-// be empty.
+// Does the ALTER give the table another primary key, or take it away? `name_before`: the name of the present
+// one; empty if there is none.
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info);
 
-// The fields of the old table that those of the altered one come from, nullptr for new ones.
+// For each field of the altered table, the field of the old table that it comes from; nullptr for a new one.
 std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info);
 
 }  // namespace atoll::handler

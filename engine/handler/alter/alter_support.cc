@@ -64,7 +64,7 @@ class Refusal {
   Refusal(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
       : table_(table), altered_(altered), info_(info), flags_(info->handler_flags) {}
 
-  // nullptr: it can. Texts of the server where it has one.
+  // nullptr: it can do without. The text is the server's own where it has one.
   const char *reason(const catalog::TableDef &def) {
     if (const char *options = refuse_options()) return options;
     if (const char *rewrite = refuse_rewrite(def)) return rewrite;
@@ -92,7 +92,7 @@ class Refusal {
     return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
   }
 
-  // Rows that are written anew are those that are there.
+  // An ALTER that writes the rows anew writes them as they are: no column or index may change with it.
   const char *refuse_rewrite(const catalog::TableDef &def) {
     flags_ &= ~ALTER_RECREATE_TABLE;
     if (!ah::rewrites_rows(def, altered_, info_)) return nullptr;

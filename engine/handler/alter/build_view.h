@@ -17,7 +17,7 @@ bool is_build_unwanted(const THD *thd);
 
 class ServerBuildView final : public table::BuildView {
  public:
-  // `layout`: of `altered`. `indexes`: those that are built, by number in it. All outlive the view.
+  // `layout`: that of `altered`. `indexes`: the numbers in it of those that are built. All outlive the view.
   ServerBuildView(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes)
       : altered_(*altered), sources_(layout, altered, indexes) {}
 

@@ -34,7 +34,7 @@ void KeySources::add_index(const KEY &key) {
   }
 }
 
-// The server notes it in the read set of its TABLE.
+// The server notes the columns that an expression names in the read set of its TABLE.
 void KeySources::add_what_expressions_name() {
   MY_BITMAP *const read_set = altered_->read_set;
   altered_->read_set = &altered_->tmp_set;

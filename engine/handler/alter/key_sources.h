@@ -19,7 +19,7 @@ class KeySources {
  public:
   static constexpr uint32_t kWhole = UINT32_MAX;
 
-  // `layout`: of `altered`. Both outlive this object's use. `indexes`: by number in them.
+  // `layout`: that of `altered`. Both outlive this object's use. `indexes`: numbers of indexes in them.
   KeySources(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes);
 
   // By id of a stored column: how many bytes of it the entries are made from, because it is a part of an

@@ -43,7 +43,7 @@ void warn_of_directories(THD *thd, const HA_CREATE_INFO *info) {
   if (info->index_file_name != nullptr) warn("INDEX DIRECTORY");
 }
 
-// Ids for columns and ordinals for indexes of a new table.
+// Gives ids to the columns of a new table and ordinals to its indexes.
 void describe(const TABLE *form, catalog::TableDef *def) {
   const TABLE_SHARE *share = form->s;
   def->hidden_primary_key = share->primary_key == MAX_KEY;
@@ -53,7 +53,7 @@ void describe(const TABLE *form, catalog::TableDef *def) {
   def->versions.push_back({1, {}});
 }
 
-// The current version's columns as bytes find them, for rows that outlive an instant ALTER.
+// Notes how the current version lays out its columns, for rows that outlive an instant ALTER.
 Status complete_version(const TABLE *form, catalog::TableDef *def) {
   std::shared_ptr<const ah::Layout> layout;
   ATOLL_RETURN_IF_ERROR(
@@ -74,13 +74,14 @@ Status rename_with_partitions(const ah::TableName &source, const ah::TableName &
                               const char *to) {
   ATOLL_RETURN_IF_ERROR(atoll::engine::running()->catalog()->rename_partitioned(
       source.database, source.table, target.database, target.table));
-  // Not there when the data directory is new: discovery writes it.
+  // The file is not there when the data directory is new: discovery writes it.
   (void)rename((std::string(from) + ".par").c_str(), (std::string(to) + ".par").c_str());
   return Status::Ok();
 }
 
-// Whether the server drops the partition because it drops the whole table. It takes away the .par file first,
-// which lists the partitions, and then these one by one: cut off in between, it can neither finish nor undo.
+// Whether the server drops the partition because it drops the whole table. The server first removes the .par
+// file, which lists the partitions, and then the partitions one by one: a DROP that is cut off in between can
+// be neither finished nor undone.
 bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
   if (!ah::is_partition(name.table)) return false;
   if (ah::is_internal(name.table)) return true;
@@ -200,7 +201,7 @@ int ha_atoll::delete_table(const char *name) {
   Status status = is_whole_dropped
                       ? all->drop_partitioned(parsed.database, catalog::whole_table(parsed.table))
                       : all->drop(parsed.database, parsed.table);
-  // With the table's first partition the others have gone.
+  // The other partitions were dropped together with the first one.
   if (status.code() == Code::kNotFound) return is_whole_dropped ? 0 : HA_ERR_NO_SUCH_TABLE;
   if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
   return status.ok() ? 0 : fail(status);
@@ -225,7 +226,7 @@ int ha_atoll::rename_table(const char *from, const char *to) {
   Status status = before && before->logical_only
                       ? rename_with_partitions(source, target, from, to)
                       : all->rename(source.database, source.table, target.database, target.table);
-  // Opening the catalog has put the partition back, and now the server's DDL log wants to.
+  // Opening the catalog has put the partition back, and now the server's DDL log tries to do the same.
   if (status.code() == Code::kNotFound && ah::is_partition(source.table) && ah::is_partition(target.table) &&
       all->find(target.database, target.table))
     status = Status::Ok();
@@ -271,7 +272,8 @@ bool is_sequence_image(const std::string &frm) {
   return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;
 }
 
-// A partitioned table that is dropped as a whole: its first partition, which looks at all of them.
+// For a partitioned table that is dropped as a whole, asks about its first partition: the answer covers all
+// partitions.
 bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef &def) {
   if (!def.logical_only) return ah::refuse_for_prepared_writers(def);
   const auto all = atoll::engine::running()->catalog()->with_partitions(name.database, name.table);

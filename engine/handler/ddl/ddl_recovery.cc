@@ -10,8 +10,8 @@
 namespace atoll::handler {
 namespace {
 
-// A partition that an earlier attempt has renamed is not there any more, which the server's engines say with
-// one of these.
+// A partition that an earlier attempt has renamed is not there any more, which engines report by one of these
+// codes.
 bool is_done(int error) { return error == 0 || error == HA_ERR_NO_SUCH_TABLE || error == ENOENT; }
 
 }  // namespace

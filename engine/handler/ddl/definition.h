@@ -18,7 +18,7 @@ struct Definition {
 
 // Requires: an engine runs, here and below.
 Definition find_definition(const TableName &name);
-// Of all tables of `database`, a directory name.
+// The definitions of all tables of `database`, a directory name.
 std::vector<catalog::TablePtr> definitions_in(std::string_view database);
 
 // Whether `database`, a directory name, is a mount: it shows the past, which nothing changes.

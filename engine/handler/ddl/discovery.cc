@@ -46,7 +46,7 @@ int discover_table_existence(handlerton *, const char *db, const char *table) {
 int notify_tabledef_changed(handlerton *, LEX_CSTRING *db, LEX_CSTRING *table, LEX_CUSTRING *frm,
                             LEX_CUSTRING *, handler *) {
   if (Status status = atoll::engine::ready(); !status.ok()) return ah::to_ha_error(status.code());
-  // The names are those of the files. Of a partitioned table each partition is named.
+  // The names are those of the files. For a partitioned table, each partition is named.
   ah::announce_definition(std::string(db->str, db->length), std::string(table->str, table->length),
                           std::string(reinterpret_cast<const char *>(frm->str), frm->length));
   return 0;
@@ -83,7 +83,7 @@ Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   return all->put_partitioned(std::move(def));
 }
 
-// In one write, so that no crash leaves partitions without a whole.
+// Renames the entry of the whole table in one write, so that no crash leaves partitions without it.
 Status rename_whole(const ah::TableName &from, const ah::TableName &to) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   return all->find(to.database, to.table) ? all->drop(from.database, from.table)

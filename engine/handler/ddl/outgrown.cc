@@ -11,7 +11,7 @@
 namespace atoll::handler {
 namespace {
 
-// The length of a value takes so many bytes in a MEDIUMBLOB; more in a LONGBLOB.
+// Bytes that the length of a value takes in a MEDIUMBLOB; a LONGBLOB takes more.
 constexpr unsigned kLengthBytesOfMediumBlob = 3;
 
 bool is_for_objects(const Field &field) {

@@ -35,8 +35,8 @@ class MoveOfOutgrown {
 // that it writes (bench/blob.py). False when there are so many families already that each is dear.
 bool will_outgrow(const TABLE &table);
 
-// Whether the table or partition takes more than `bytes_max` in the shared family, with its indexes. Reads as
-// much of it at most, and nothing of a table that is far from it.
+// Whether the table or partition takes more than `bytes_max` in the shared family, with its indexes. Reads at
+// most that many bytes, and none when the table is far smaller.
 bool has_outgrown(const catalog::TableDef &def, uint64_t bytes_max);
 
 }  // namespace atoll::handler

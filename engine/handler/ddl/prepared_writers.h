@@ -1,5 +1,5 @@
-// DDL and prepared XA transactions. One whose connection is gone, or that was found at start, has no metadata
-// lock; its changes stand under the keys that the table's rows have now.
+// DDL and prepared XA transactions. A prepared transaction whose connection is gone, or that was found at
+// start, has no metadata lock; its changes stand under the keys that the table's rows have now.
 #pragma once
 
 #include "catalog/catalog.h"

@@ -10,7 +10,7 @@ struct TABLE;
 
 namespace atoll::handler {
 
-// True for statements whose clauses are those of the table that is created.
+// True for CREATE TABLE and ALTER TABLE: their clauses are those of the table that is created.
 bool defines_table(const THD *thd);
 
 // FULLTEXT and SPATIAL are always refused. FOREIGN KEY is refused too, unless the user has asked for it to be

@@ -19,12 +19,12 @@ struct TableName {
 // The last two components of `path`.
 TableName parse_table_name(const char *path);
 
-// A name of the catalog, where names are encoded as file names are, as SQL writes it.
+// Returns a name of the catalog, which is encoded like a file name, in the form that SQL uses.
 std::string sql_name(const std::string &file_name);
-// The other way round.
+// The inverse of sql_name().
 std::string file_name_of(const char *sql_name);
 
-// "db.table" for messages. Of the copy that an ALTER fills: that of the table it stands for.
+// "db.table" for messages. For the copy that an ALTER fills, the name of the table that the copy stands for.
 std::string shown_table(const THD *thd, const TABLE_SHARE *share);
 
 using catalog::is_internal;

@@ -18,7 +18,7 @@ class TemporaryTables {
   static void rename(const std::string &from, const std::string &to);
   static void set_auto_increment(const std::string &path, uint64_t next);
   static uint64_t auto_increment(const std::string &path);  // 0: none given
-  // The definition, when there was one: the caller removes its rows.
+  // Removes and returns the definition, nullptr if there was none. The caller removes the rows.
   static catalog::TablePtr remove(const std::string &path);
 };
 

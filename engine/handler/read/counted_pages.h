@@ -1,5 +1,5 @@
-// What ANALYZE FORMAT=JSON shows as r_engine_stats: the blocks that reads of one table have used. A call of
-// the handler that reads has one of these; it costs a look at a pointer when nobody analyzes.
+// What ANALYZE FORMAT=JSON shows as r_engine_stats: the blocks that reads of one table have used. Each call
+// of the handler that reads makes a CountedPages, which costs a look at a pointer when nobody analyzes.
 #pragma once
 
 #include "handler/server.h"

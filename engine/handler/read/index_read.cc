@@ -190,7 +190,7 @@ int ha_atoll::index_next_same(uchar *record, const uchar *key, uint length) {
 
 // ---- Ranges --------------------------------------------------------------------------------------
 
-// The bounds of the next search, whatever it searches for.
+// Gives the cursor the bounds of the next search, whatever that searches for.
 void ha_atoll::give_bounds(const key_range *start, const key_range *end) {
   size_t parts = 0;
   reader_.bounds().give(keys_.bounds(active_index, start, end, &parts));
@@ -214,7 +214,7 @@ int ha_atoll::read_range_next() {
   return eq_range ? ha_index_next_same(table->record[0], nullptr, 0) : ha_index_next(table->record[0]);
 }
 
-// Before a range is read backwards.
+// Called before a range is read backwards.
 int ha_atoll::prepare_range_scan(const key_range *start, const key_range *end) {
   give_bounds(start, end);
   return 0;

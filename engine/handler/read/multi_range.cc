@@ -94,7 +94,8 @@ bool MultiRange::start_next_range() {
 
 }  // namespace atoll::handler
 
-// Joins gather keys only for engines that have a way of their own, and users who allow it (optimizer_switch).
+// Joins gather keys only if the engine reads many ranges in its own way and the user allows it
+// (optimizer_switch).
 uint ha_atoll::own_mode(uint wanted, uint mode) const {
   const bool allowed = !(wanted & HA_MRR_USE_DEFAULT_IMPL) && optimizer_flag(ha_thd(), OPTIMIZER_SWITCH_MRR);
   return allowed ? mode & ~HA_MRR_USE_DEFAULT_IMPL : mode;
@@ -170,7 +171,8 @@ int ha_atoll::next_row_of_ranges(range_id_t *range) {
   return read_current_range(range);
 }
 
-// The server's way. What was read ahead ends with a range that has been fetched from it and not read.
+// Reads in the server's way. Reading ahead may have ended with a range that was fetched from the server and
+// not read: it comes first.
 int ha_atoll::read_current_range(range_id_t *range) {
   if (multi_range_.take_unread()) {
     mrr_have_range = true;

@@ -1,9 +1,10 @@
-// Reads many ranges of one index, as of IN lists and of joins that gather keys (batched key access).
+// Reads many ranges of one index, as those of IN lists and of joins that gather keys (batched key access).
 //
 // A plain read goes through the ranges before it returns rows, and looks up the rows of many of them in one
 // MultiGet: with a bucket behind, that is many requests in flight instead of one for each range. The rows
-// come in the order of the ranges. Reads of one range, with locks, or of entries alone go the server's
-// way, range by range; so do all ranges from the first on that is one of rows, which need no looking up.
+// come in the order of the ranges. Reads of one range, with locks, or of entries alone go the server's way,
+// range by range; so do, for the primary key, all ranges from the first one on that is not a whole key,
+// because its rows need no looking up.
 #pragma once
 
 #include "handler/server.h"
@@ -17,19 +18,19 @@
 
 namespace atoll::handler {
 
-// nullptr: the range is open there.
+// The end of a range that the server gives; nullptr: the range is open there.
 inline const key_range *given(const key_range &end) { return end.keypart_map ? &end : nullptr; }
 
 class MultiRange {
  public:
-  // All live longer. The ranges are those that the server has given to `file` (handler::mrr_iter).
+  // All outlive this object. The ranges are those that the server has given to `file` (handler::mrr_iter).
   MultiRange(::handler *file, const std::shared_ptr<const Layout> &layout, table::RowCursor *reader,
              const SearchKeys *keys)
       : file_(*file), layout_(layout), reader_(*reader), keys_(*keys) {}
 
-  // A read begins.
+  // Called when a read begins.
   void begin(uint range_count);
-  // The statement is over.
+  // Called when the statement is over.
   void end();
   // Before the first row: decides whether rows are looked up together, `rows_wanted` of them at first.
   // kTooNew: the table is too new for the snapshot. Errors: of reading.
@@ -40,7 +41,7 @@ class MultiRange {
   // The next row. Requires: is_ahead(). kNone: there is none left, or is_ahead() no longer holds and the
   // server reads the other ranges. Errors: of reading; kInterrupted.
   Status next(uint8_t *record, table::RowCursor::Found *found);
-  // Of the row just read: its range, and whether that has one row at most.
+  // The range of the row just read, and whether that range has at most one row.
   range_id_t range() const { return origin().range; }
   bool is_one_row() const { return origin().is_one_row; }
   // How many ranges were begun since this was asked last.

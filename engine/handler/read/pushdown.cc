@@ -25,8 +25,8 @@ class Compiler {
  public:
   Compiler(const TABLE *table, const ah::Layout &layout) : table_(table), layout_(layout) {}
 
-  // nullptr: not understood. With `exact` the predicate must be equivalent, not only implied (under OR and
-  // NOT a weaker predicate would be wrong the other way round for NOT, and useless for OR).
+  // Returns nullptr for a condition that is not understood. With `exact` the predicate must be equivalent to
+  // the condition; otherwise it may also let rows through that the condition refuses.
   PredicatePtr compile(Item *item, bool exact) {
     if (item->type() == Item::COND_ITEM) return compile_list(static_cast<Item_cond *>(item), exact);
     if (item->type() != Item::FUNC_ITEM) return nullptr;
@@ -76,7 +76,7 @@ class Compiler {
     return is_and ? Predicate::all_of(std::move(children)) : Predicate::any_of(std::move(children));
   }
 
-  // The stored column an item names; -1 when it is none of this table's.
+  // The stored column an item names; -1 when it names no column of this table.
   int column(Item *item, Field **field) const {
     Item *real = item->real_item();
     if (real->type() != Item::FIELD_ITEM) return -1;
@@ -198,7 +198,7 @@ const COND *ha_atoll::cond_push(const COND *condition) noexcept {
 void ha_atoll::cond_pop() noexcept { cond_push(nullptr); }
 
 // Index conditions are checked on the columns of an entry before its row is looked up. The server compares
-// these with the end of the range too, so that none may be missing.
+// these columns with the end of the range too, so that none may be missing.
 Item *ha_atoll::idx_cond_push(uint index, Item *condition) noexcept {
   if (atoll::is_mutant(atoll::Mutant::index_condition)) return condition;
   if (index == table_share->primary_key || !layout_->index(index).cut_fields.empty()) return condition;

@@ -33,7 +33,7 @@ ha_rows rows_by_statistics(const KEY &index, const at::Bounds &bounds, size_t pa
 
 }  // namespace
 
-// Never 0. EXPLAIN must not begin the transaction's consistent read.
+// Never returns 0. EXPLAIN must not begin the transaction's consistent read.
 ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const key_range *max_key,
                                    page_range *) {
   atoll::count_work(atoll::WorkKind::kRangeEstimates);

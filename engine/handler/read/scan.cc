@@ -13,7 +13,7 @@ using Found = at::RowCursor::Found;
 
 namespace {
 
-// Below this a scan by one thread is done before others have started.
+// With fewer rows, a scan by one thread is done before others have started.
 constexpr uint64_t kParallelBytesMin = 4 << 20;
 constexpr size_t kPiecesPerThread = 8;
 

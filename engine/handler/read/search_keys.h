@@ -14,16 +14,16 @@ namespace atoll::handler {
 
 class SearchKeys {
  public:
-  // Both live longer. `layout` may be exchanged between two statements.
+  // Both outlive this object. `layout` may be exchanged between two statements.
   SearchKeys(::handler *file, const std::shared_ptr<const Layout> &layout) : file_(*file), layout_(layout) {}
 
-  // When the table has been opened.
+  // Called when the table has been opened.
   void open() { record_.resize(file_.get_table()->s->reclength); }
 
   // The start of all keys of `index` that have the columns of a search key; *parts: how many these are.
   void start(uint index, const uchar *key, key_part_map key_parts, std::string *out, size_t *parts) const;
-  // The keys of a range of `index`. A missing end is that of the index. *begin_parts: how many columns the
-  // range gives at its start.
+  // The keys of a range of `index`. Where the range is open at an end, that end of the index stands.
+  // *begin_parts: how many columns the range gives at its start.
   table::Bounds bounds(uint index, const key_range *from, const key_range *to, size_t *begin_parts) const;
   // The key of the row that a reference (handler::position()) stands for.
   std::string primary_key(const uchar *reference) const;

@@ -46,7 +46,7 @@ bool ServerView::has_row_filter() const {
   return h_.pushed_rowid_filter != nullptr && h_.rowid_filter_is_active;
 }
 
-// The server asks for the position.
+// To check the row, the server asks the handler for its position.
 Verdict ServerView::check_row_filter() { return verdict_of(handler_rowid_filter_check(&h_)); }
 
 void ServerView::set_condition(const COND *condition) {
@@ -62,7 +62,8 @@ const codec::Predicate *ServerView::predicate() {
   return predicate_.get();
 }
 
-// "at row N" of a warning counts the rows a statement looked at; those the server never sees count too.
+// "at row N" in a warning counts the rows that the statement looked at, also those that a pushed condition
+// hid from the server.
 void ServerView::note_refused_row() { h_.thd()->get_stmt_da()->inc_current_row_for_warning(); }
 
 // ---- Records -------------------------------------------------------------------------------------
@@ -89,8 +90,8 @@ bool ServerView::compute_virtual_columns(size_t index, uint8_t *record) {
   return true;
 }
 
-// Virtual columns can be computed in record[0] only, which is put back afterwards. Text of theirs stands in
-// the fields and is computed again.
+// Virtual columns can be computed in record[0] only, whose content is put back afterwards. Their text stands
+// in the fields and is computed again.
 Status ServerView::each_index_of(std::string_view packed, const Use &use) {
   TABLE *table = h_.get_table();
   const table::Layout &layout = *h_.layout();

@@ -21,10 +21,10 @@ class ServerView final : public table::Statement, public table::RowView, public 
  public:
   explicit ServerView(ha_atoll *handler) : h_(*handler) {}
 
-  // The server computes no virtual columns of the index that it reads entries of.
+  // Notes whether the server reads entries alone: then it computes no virtual columns of their index.
   void set_keyread(bool is_on) { keyread_ = is_on; }
   bool is_keyread() const { return keyread_; }
-  // nullptr: none. It lives until it is taken back.
+  // Sets the pushed condition; nullptr: none. It must live until it is taken back.
   void set_condition(const COND *condition);
   // The error by which a condition or KILL ended the read that has failed with kInterrupted; 0: none did.
   int take_error() { return std::exchange(error_, 0); }

@@ -28,7 +28,7 @@ void fails(const Status &status) noexcept {
   my_printf_error(error, "ATOLL: %s", MYF(0), status.message());
 }
 
-// Not log_error(), which keeps what it has said, and so needs memory.
+// Does not use log_error(), which keeps its messages and so needs memory.
 void is_logged(const Status &status) noexcept { sql_print_error("ATOLL: %s", status.message()); }
 
 }  // namespace atoll::handler

@@ -11,14 +11,14 @@
 
 namespace atoll::handler {
 
-// The statement's transaction will be rolled back, all of it and without a look at its savepoints: what the
+// Makes the server roll back the statement's transaction, all of it and regardless of savepoints: what the
 // exception has interrupted may be half done in its memory.
 void give_up_transaction() noexcept;
 
 // Gives the transaction up and returns the HA_ERR_* of `status`.
 int fails_by_code(const Status &status) noexcept;
 
-// The error becomes the statement's, for functions whose result tells the server no code.
+// Makes `status` the error of the statement, for functions whose result cannot tell the server a code.
 void fails(const Status &status) noexcept;
 
 // As fails(), and returns kResult, which the server takes for "failed, see the error".
@@ -28,7 +28,7 @@ auto fails_by(const Status &status) noexcept {
   return kResult;
 }
 
-// The server's error log gets it.
+// Writes `status` to the server's error log.
 void is_logged(const Status &status) noexcept;
 
 // As is_logged(), and returns kResult.

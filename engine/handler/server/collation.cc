@@ -24,9 +24,9 @@ bool is_byte_order(const CHARSET_INFO *cs) {
   return name == "utf8mb3" || name == "utf8mb4";
 }
 
-// Where the server's sort keys differ from its own comparison, so that an index over them would see
-// duplicates that are none, or miss rows. Source: strings/ctype-big5.c, ctype-tis620.c, MariaDB 10.11.18;
-// found by comparing keys with strnncollsp() over all collations.
+// Where the server's sort keys differ from its own comparison, so that an index over them would take
+// different values for duplicates, or miss rows. Source: strings/ctype-big5.c, ctype-tis620.c, MariaDB
+// 10.11.18; found by comparing keys with strnncollsp() over all collations.
 enum class Quirk : uint8_t {
   kNone,
   kBig5Strokes,       // sort keys know only a character's number of strokes; comparison knows its code
@@ -72,7 +72,8 @@ class ServerCollation final : public codec::Collation {
   bool byte_order() const override { return byte_order_; }
   bool single_level() const override { return cs_->levels_for_order <= 1; }
 
-  // UCA collations have characters with no weight and with many; of the others, those that say so.
+  // In UCA collations a character may have no weight or many; of the other collations, strxfrm_multiply says
+  // whether each has one.
   bool weight_per_character() const override {
     return byte_order_ || (cs_->uca == nullptr && cs_->strxfrm_multiply <= 1);
   }

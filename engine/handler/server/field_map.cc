@@ -49,8 +49,7 @@ KeyKind number_kind(const Field *field) {
   }
 }
 
-// Bytes that a blob type can hold; 0: none of the types whose bytes are just those of the text (JSON,
-// GEOMETRY).
+// Bytes that a blob type can hold; 0: the type's bytes are not just those of the text (JSON, GEOMETRY).
 size_t blob_bytes_max(const Type_handler *type) {
   if (type == &type_handler_tiny_blob) return 0xFF;
   if (type == &type_handler_blob) return 0xFFFF;
@@ -108,7 +107,7 @@ bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
   }
   if (!is_char(&field) || field.charset()->mbminlen != 1 || changed.length < field.field_length) return false;
   // A BINARY that grows is padded with zeros, as a row's bytes are when they are read; a VARBINARY would keep
-  // those of the old length.
+  // the bytes of the old length.
   return changed.type_handler() == &type_handler_string ||
          (becomes_varchar(changed) && field.charset() != &my_charset_bin);
 }

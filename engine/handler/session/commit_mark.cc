@@ -47,8 +47,9 @@ lsm::CommitMark mark_of_unlogged(THD *thd) {
   return mark;
 }
 
-// The server forgets the position of an XA transaction before its engines commit, and knows that of the
-// snapshot in front of a transaction WITH CONSISTENT SNAPSHOT: only a new position is this commit's.
+// The server forgets the position of an XA transaction before its engines commit, and before a transaction
+// WITH CONSISTENT SNAPSHOT commits it knows the position of that snapshot: only a new position is this
+// commit's.
 lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before) {
   BinlogWrite now = BinlogWrite::of(thd);
   if (now.end == before.end) now.end = {};
@@ -56,7 +57,7 @@ lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before) {
   return is_logged ? mark_of_binlogged(now) : mark_of_unlogged(thd);
 }
 
-// The server writes XA COMMIT to the binary log before it asks the engines.
+// The server writes XA COMMIT to the binary log before it asks the engines to commit.
 lsm::CommitMark mark_by_xid(THD *thd) {
   if (thd == nullptr || thd_sql_command(thd) != SQLCOM_XA_COMMIT) {
     lsm::CommitMark mark;

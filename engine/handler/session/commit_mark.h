@@ -16,12 +16,11 @@ struct BinlogWrite {
   static BinlogWrite of(THD *thd);
 };
 
-// The mark of a commit whose events are what `thd` wrote to the binary log last; its GTID, and the position
-// where the server still knows it.
+// The mark of a commit whose events are `write`: its GTID, and the position if the server still knows it.
 lsm::CommitMark mark_of_binlogged(const BinlogWrite &write);
 
-// The mark of a commit that `thd` does not write to the binary log. A replica has the GTID from its relay
-// log.
+// The mark of a commit that `thd` does not write to the binary log. On a replica, the GTID is that from the
+// relay log.
 lsm::CommitMark mark_of_unlogged(THD *thd);
 
 // The mark of a two-phase commit. `before`: BinlogWrite::of(thd) at the prepare, before the server wrote the

@@ -21,7 +21,7 @@ void TwoPhaseCommit::end() {
   if (std::exchange(is_begun_, false)) count_.fetch_sub(1);
 }
 
-// Workers may read the list without its lock. Source: sql/rpl_gtid.h, gtid_pos_tables.
+// The workers of a replica may read the list without its lock. Source: sql/rpl_gtid.h, gtid_pos_tables.
 bool next_commits_are_ours(THD *thd) {
   if (thd->wait_for_commit_ptr == nullptr) return false;
   const auto *table = rpl_global_gtid_slave_state->gtid_pos_tables.load(std::memory_order_acquire);

@@ -23,7 +23,7 @@ class TwoPhaseCommit {
   ~TwoPhaseCommit() { end(); }
   void begin();
   void end();
-  // Of any session.
+  // Whether any session has one.
   static bool is_under_way() { return count_.load() > 0; }
 
  private:

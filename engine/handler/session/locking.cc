@@ -79,7 +79,7 @@ THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type
   return to;
 }
 
-// The server would refuse such a statement a little later, without saying why.
+// True, with an error, for a statement that the server would refuse a little later without saying why.
 bool ha_atoll::needs_row_logging(THD *thd) {
   if ((table_flags() & HA_BINLOG_STMT_CAPABLE) || thd_binlog_format(thd) != BINLOG_FORMAT_STMT ||
       !thd_binlog_filter_ok(thd) || !thd_sqlcom_can_generate_row_events(thd))
@@ -137,15 +137,15 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
   return 0;
 }
 
-// Every row that the statement writes is told to `build` (nullptr: there is none).
+// From now on the statement tells `build` of every row that it writes; nullptr: it tells nobody.
 void ha_atoll::set_online_build(std::shared_ptr<ah::OnlineBuild> build) {
   online_build_ = std::move(build);
   writer_.set_log(online_build_.get());
 }
 
-// Where the statement finds the table: a snapshot that is older than its move, where it was. What the
-// transaction changes stands where the table is now, so from then on plain reads at that snapshot are refused
-// (RowCursor::begin_reading()).
+// Chooses where the statement finds the table: with a snapshot older than the table's move, at its former
+// place. What the transaction changes is stored at the present place, so from then on plain reads at that
+// snapshot are refused (RowCursor::begin_reading()).
 void ha_atoll::choose_layout() {
   if (newest_layout_) layout_ = std::move(newest_layout_);
   const uint32_t table_id = layout_->def().id;
@@ -159,7 +159,7 @@ void ha_atoll::choose_layout() {
 
 // HANDLER ... OPEN keeps the table open between statements, without locks: each READ is a consistent read.
 void ha_atoll::init_table_handle_for_HANDLER() {
-  // TEMPORARY tables are not reset() between two of them.
+  // TEMPORARY tables are not reset() between two READs.
   reader_.begin_again();
   session_ = ah::Session::of(ha_thd(), true);
   session_->enter_statement();
@@ -168,7 +168,8 @@ void ha_atoll::init_table_handle_for_HANDLER() {
   choose_layout();
 }
 
-// Of the past: an ALTER would change it, and a replica does not have it.
+// For a table of the past: refuses an ALTER, which would change it, and marks the statement unsafe to be
+// logged as text, because a replica does not have the table.
 int ha_atoll::check_past(THD *thd) {
   if (!reader_.table().is_past()) return 0;
   if (rewrites_table(thd)) return fail(ah::past_is_read_only());
@@ -188,5 +189,5 @@ int ha_atoll::check_writable() {
 
 void ha_atoll::try_semi_consistent_read(bool yes) noexcept { reader_.locks().allow_semi_consistent(yes); }
 
-// The row just read did not match.
+// Gives back the lock of the row just read, which did not match.
 void ha_atoll::unlock_row() { reader_.give_back_row(); }

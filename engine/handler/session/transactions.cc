@@ -69,15 +69,16 @@ Status sync_log(Session::Left *left) {
   return engine::running()->database()->sync_wal();
 }
 
-// Before anything of the transaction is written: while RocksDB would stop the writer because the bucket is
-// away, waits here, where KILL is seen.
+// Called before anything of the transaction is written: while RocksDB would stop the writer because the
+// bucket cannot be reached, waits here, where KILL is noticed.
 Status wait_for_room(Session *session) {
   txn::Transaction *transaction = session->transaction();
   if (transaction->is_prepared() || !transaction->has_writes(lsm::Side::kMain)) return Status::Ok();
   return engine::running()->gate().before_commit(transaction->is_spilled());
 }
 
-// Nothing was written: the client gets the error of a killed query, else the reason.
+// Reports a commit or prepare that has written nothing: the client gets the error of a killed query, or else
+// the reason.
 int refuse(THD *thd, const Status &status) {
   report(thd, status);
   if (status.code() == Code::kInterrupted)
@@ -151,7 +152,7 @@ int prepare(handlerton *, THD *thd, bool all) {
   }
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  // Its files are on this machine only, while XA COMMIT may come on another one.
+  // The files of a spilled transaction are on this machine only, while XA COMMIT may come on another one.
   Status status;
   if (session->transaction()->is_spilled() && xid.get_my_xid() == 0)
     status = Status(
@@ -286,8 +287,8 @@ int savepoint_release(handlerton *, THD *thd, void *slot) {
   return 0;
 }
 
-// Every engine is asked for a snapshot, also by who uses no table of it: one warning is enough. There may be
-// other warnings, of the statement before.
+// The server asks every engine for a snapshot, also when the session uses none of its tables: one warning is
+// enough. There may be other warnings, of the statement before.
 bool was_warned_of_snapshot(THD *thd) {
   Diagnostics_area::Sql_condition_iterator warnings = thd->get_stmt_da()->sql_conditions();
   while (const Sql_condition *warning = warnings++)

@@ -37,7 +37,7 @@ class ServerCheck final : public at::CheckView {
   }
   bool is_killed() const override { return atoll::is_statement_killed(thd_); }
 
-  // As in the message of a duplicate.
+  // The row's key as the message about a duplicate shows it.
   std::string row_text(std::string_view primary_key) override {
     if (table_.s->primary_key == MAX_KEY)
       return "number " + std::to_string(ah::hidden_id_of(primary_key.substr(atoll::codec::kKeyStartLength)));
@@ -70,7 +70,7 @@ class ServerCheck final : public at::CheckView {
     push_warning(thd_, Sql_condition::WARN_LEVEL_NOTE, ER_NOT_KEYFILE, text.c_str());
   }
 
-  // `status`: of a check that could not go on.
+  // Tells the user why the check could not go on.
   void explain_end(const Status &status) {
     const std::string text = "ATOLL: " + place("") + ": " + explained(status);
     push_warning(thd_, Sql_condition::WARN_LEVEL_ERROR, ER_GET_ERRMSG, text.c_str());
@@ -78,7 +78,7 @@ class ServerCheck final : public at::CheckView {
 
  private:
   std::string place(const std::string &index) const {
-    // Not by its definition, which names the schema of the present where a mount shows the past.
+    // The name comes from the server: in a mount of the past, the definition names the schema of the present.
     const std::string table = "table " + ah::shown_table(thd_, table_.s);
     return index.empty() ? table : table + ", index " + index;
   }

@@ -32,7 +32,7 @@ void ha_atoll::load_statistics() {
   share_->rows = known.rows;
 }
 
-// Key and row of a table with one small column.
+// The bytes of key and row in a table with one small column.
 constexpr ulonglong kRowBytesMin = 20;
 
 int ha_atoll::info(uint flag) {

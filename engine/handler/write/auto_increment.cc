@@ -55,7 +55,8 @@ Status ha_atoll::load_auto_increment() {
 }
 
 // Asked when a statement is to be logged as text. INSERT ... VALUES draws all its numbers at once, and the
-// log has the first; what draws them row by row may have those of other statements between them.
+// log has the first; a statement that draws them row by row may have numbers of other statements between its
+// own.
 bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const noexcept {
   switch (thd_sql_command(ha_thd())) {
     case SQLCOM_INSERT_SELECT:

@@ -16,7 +16,7 @@ bool indexes_virtual_text(const TABLE *table);
 
 // Computes the virtual columns of an index in record[0].
 void compute_virtual_columns(TABLE *table, size_t index);
-// Those of a row that is not in record[0], for the indexes from `first` on until before `end`.
+// Computes those of a row that is not in record[0], for the indexes [first, end).
 void compute_virtual_columns_of(TABLE *table, uchar *record, size_t first, size_t end);
 // Computes the virtual text of both rows of a change again, because in some operations (REPLACE, system
 // versioning) the server lets the next computation overwrite the text of the row in record[1]. `other`:

@@ -18,8 +18,8 @@ struct BlockEntry {
   const char *value() const { return start + prefix_bytes; }
 };
 
-// Reads the three lengths at `start`. In `available` bytes must stand lengths and key bytes; the value may
-// stand elsewhere. False if they do not.
+// Reads the three lengths at `start`. The lengths and the key bytes must lie within `available` bytes; the
+// value may lie elsewhere. Returns false if they do not.
 inline bool read_entry(const char *start, size_t available, BlockEntry *entry) {
   const auto *bytes = reinterpret_cast<const uint8_t *>(start);
   uint64_t shared_bytes;

@@ -32,10 +32,11 @@ void combine(char *to, const char *other, size_t length, Eight eight) {
     *to = static_cast<char>(eight(static_cast<uint8_t>(*to), static_cast<uint8_t>(*other)));
 }
 
-// The key of the last entry, of which the next one says only what differs.
+// The key of the last entry. The next entry stores only how its key differs from it.
 class LastKey {
  public:
-  // The bytes that stand at the place of an entry's own key bytes. False if it shares more than there is.
+  // Finds the bytes of the last key that an entry's own key bytes replace. False if the entry shares more
+  // bytes than the last key has.
   bool find(size_t shared_bytes, std::string_view *old) const {
     if (shared_bytes > key_.size()) return false;
     *old = std::string_view(key_).substr(shared_bytes);

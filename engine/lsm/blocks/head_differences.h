@@ -21,7 +21,7 @@ namespace atoll::lsm {
 bool subtract_heads(const std::string &heads, size_t entries_bytes, uint32_t head_bytes,
                     std::string *differing);
 
-// The reverse, in place. False if the lengths contradict each other: damage.
+// The reverse of subtract_heads(), in place. False if the lengths contradict each other: damage.
 bool add_heads(char *heads, size_t entries_bytes, uint32_t head_bytes);
 
 }  // namespace atoll::lsm

@@ -10,8 +10,8 @@
 namespace atoll::lsm {
 namespace {
 
-// The last 4 bytes of a block: how many restart points it has, and flags. A block with a flag of these has
-// another form: a hash index, or keys and values in sections of their own.
+// The last 4 bytes of a block: how many restart points it has, and flags. A block with one of the flags in
+// kOtherFormMask has another form: a hash index, or keys and values in sections of their own.
 constexpr uint32_t kRestartCountMask = 0x0FFFFFFF;
 constexpr uint32_t kOtherFormMask = 0x90000000;
 constexpr size_t kCountBytes = sizeof(uint32_t);
@@ -67,7 +67,7 @@ class RestartPattern {
     ++entries_;
   }
 
-  // 0: there is no pattern.
+  // The number of entries from one restart point to the next; 0: there is no pattern.
   uint32_t interval() const {
     if (!regular_ || next_ == 0 || next_ != count()) return 0;
     return interval_ != 0 ? interval_ : entries_;
@@ -86,7 +86,7 @@ class RestartPattern {
   bool regular_ = true;
 };
 
-// What `heads` holds behind the heads of entries.
+// How many bytes `heads` has behind the heads of entries.
 size_t bytes_behind_entries(uint32_t restart_interval, uint32_t restart_count) {
   return kCountBytes + (restart_interval != 0 ? 0 : size_t{restart_count} * kRestartBytes);
 }

@@ -38,8 +38,9 @@ bool split_block(std::string_view block, uint32_t head_bytes, BlockStreams *stre
 bool tails_position(std::string_view heads, uint32_t restart_interval, size_t tails_bytes, size_t block_bytes,
                     size_t *position);
 
-// The reverse, in place: `block` holds `block_bytes` bytes, the tails from tails_position() on. False if the
-// streams do not make a block of exactly that size: damage, which the caller reports and does not retry.
+// The reverse of split_block(), in place: `block` holds `block_bytes` bytes, the tails from tails_position()
+// on. False if the streams do not make a block of exactly that size: damage, which the caller reports and
+// does not retry.
 bool join_block(std::string_view heads, uint32_t head_bytes, uint32_t restart_interval, size_t tails_bytes,
                 char *block, size_t block_bytes);
 

@@ -1,8 +1,7 @@
 // Goal:   a block taken apart and put together is the same block, whatever is in it, and no damaged stream is
 //         read or written past its end.
 // Method: blocks written by hand in RocksDB's form, random ones from a printed seed; every cut and thousands
-// of
-//         changed bytes (their harm is seen under AddressSanitizer).
+//         of changed bytes (their harm is seen under AddressSanitizer).
 #include "lsm/blocks/split_block.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +67,7 @@ std::vector<std::string> random_values(std::mt19937_64 *random) {
   return values;
 }
 
-// Where the heads of entries end in the heads.
+// Where the heads of entries end in streams.heads.
 size_t entries_bytes(const BlockStreams &streams, size_t block_bytes) {
   size_t position = 0;
   EXPECT_TRUE(
@@ -150,7 +149,7 @@ TEST(SplitBlock, irregular_restart_points_are_stored) {
   EXPECT_EQ(join(streams, 5, block.size()), block);
 }
 
-// RocksDB makes no such block; whoever hands one in gets it back all the same.
+// RocksDB makes no such block, but one that is handed in comes back unchanged.
 TEST(SplitBlock, a_block_without_restart_points_comes_back) {
   std::string block = make_block({"a", "b", "c"}, {.restart_interval = 4});
   block.resize(block.size() - 2 * sizeof(uint32_t));  // its one restart point and their count

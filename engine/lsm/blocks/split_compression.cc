@@ -20,13 +20,14 @@ using rocksdb::Compressor;
 using rocksdb::Decompressor;
 using rocksdb::Slice;
 
-// Table FMT-S1 of docs/internals/formats-rows.md. Stored in every table file: never another number.
+// Table FMT-S1 of docs/internals/formats-rows.md. The numbers are stored in every table file, so they must
+// never change.
 constexpr CompressionType kSplitType = rocksdb::kCustomCompression80;
 constexpr CompressionType kDifferencesType = rocksdb::kCustomCompression81;
 
 bool is_split(CompressionType type) { return type == kSplitType || type == kDifferencesType; }
 
-// One block in so many is compressed in all forms.
+// One block in this many is compressed in all forms.
 constexpr uint32_t kBlocksPerTrial = 16;
 // Blocks of other sizes are not split. In a smaller block the frames of two streams cost more than they save.
 // A larger block is one large value: it has no rows to compare, and up to five more copies of it would be in
@@ -55,14 +56,14 @@ struct SplitArea : Compressor::WorkingArea {
   size_t split_bytes() const { return front.size() + tails.size(); }
 };
 
-// Returns the number of bytes. Requires: there is room for them.
+// Writes both parts to `output` and returns the number of bytes. Requires: there is room for them.
 size_t put_together(std::string_view front, std::string_view tails, char *output) {
   std::memcpy(output, front.data(), front.size());
   std::memcpy(output + front.size(), tails.data(), tails.size());
   return front.size() + tails.size();
 }
 
-// Compresses the data blocks of one file. Without memory a block is stored as it is.
+// Compresses the data blocks of one file. When there is no memory, a block is stored as it is.
 class SplitCompressor final : public Compressor {
  public:
   explicit SplitCompressor(std::unique_ptr<Compressor> inner) : inner_(std::move(inner)) {}
@@ -76,7 +77,7 @@ class SplitCompressor final : public Compressor {
     return std::make_unique<SplitCompressor>(inner_->Clone());
   }
 
-  // Without memory: none, and compress() asks again.
+  // When there is no memory, returns no area, and compress() asks for one again.
   ManagedWorkingArea ObtainWorkingArea() override {
     return guarded([&] { return new_area(); }, [](const Status &) { return ManagedWorkingArea(); });
   }
@@ -122,7 +123,7 @@ class SplitCompressor final : public Compressor {
     return inner_->CompressBlock(block, output, output_bytes, type, &split_area->inner);
   }
 
-  // The smallest form of all, and that for the blocks to come.
+  // Compresses `block` in all forms, stores the smallest, and chooses its form for the blocks to come.
   rocksdb::Status try_all(Slice block, char *output, size_t *output_bytes, CompressionType *type,
                           SplitArea *area) {
     const size_t room = *output_bytes;
@@ -154,7 +155,7 @@ class SplitCompressor final : public Compressor {
            append_stream(area->streams.tails, area, &area->tails);
   }
 
-  // Writes area->front for a block of `block_bytes` that is split. False if it does not have this form.
+  // Writes area->front for a block of `block_bytes` that is split. False if the block cannot have this form.
   bool write_front(size_t block_bytes, Form form, SplitArea *area) {
     const BlockStreams &streams = area->streams;
     if (form.type == kDifferencesType &&
@@ -198,7 +199,8 @@ class FileCompressor final : public rocksdb::CompressorWrapper {
   std::unique_ptr<Compressor> Clone() const override {
     return std::make_unique<FileCompressor>(wrapped_->Clone());
   }
-  // The one of the wrapped compressor cannot read split blocks; without any, RocksDB asks the manager.
+  // The decompressor of the wrapped compressor cannot read split blocks; when this returns none, RocksDB asks
+  // the manager.
   std::shared_ptr<Decompressor> GetOptimizedDecompressor() const override { return nullptr; }
   std::unique_ptr<Compressor> MaybeCloneSpecialized(rocksdb::CacheEntryRole block_type,
                                                     DictConfigArgs && /*none is used*/) const override {
@@ -220,7 +222,7 @@ struct StoredStream {
   Slice bytes;
 };
 
-// A block in the form of table FMT-S1, behind its size.
+// What follows the size in a block of the form of table FMT-S1.
 struct StoredBlock {
   uint64_t head_bytes = 0;
   uint64_t restart_interval = 0;
@@ -265,8 +267,8 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
     return rocksdb::Status::OK();
   }
 
-  // A compaction reads blocks, too. RocksDB repeats it when it finds no memory, as that status is retryable.
-  // After any other it takes no writes until it is opened again.
+  // A compaction reads blocks, too. RocksDB repeats it after a lack of memory, because that status is
+  // retryable. After any other failure RocksDB takes no writes until it is opened again.
   rocksdb::Status DecompressBlock(const Args &args, char *output) override {
     return guarded([&] { return decompress(args, output); }, cloudfs::io_status_of_exception);
   }
@@ -329,7 +331,8 @@ class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper 
         decompressor_(std::make_shared<SplitDecompressor>(wrapped_->GetDecompressor())) {}
 
   const char *Name() const override { return "AtollSplitManager"; }
-  // Stored in every table file, with the types of its blocks: files with others than these are not opened.
+  // This name is stored in every table file, with the types of its blocks. A file with other types is not
+  // opened.
   const char *CompatibilityName() const override { return "AtollSplit1"; }
   std::string CompressionTypeToString(CompressionType type) const override {
     return is_split(type) ? "Split" : wrapped_->CompressionTypeToString(type);
@@ -358,7 +361,7 @@ class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper 
   static std::unique_ptr<Compressor> for_file(std::unique_ptr<Compressor> inner, CompressionType type) {
     const bool has_entropy_coder = type == rocksdb::kZSTD || type == rocksdb::kZlibCompression;
     if (!inner || !has_entropy_coder) return inner;
-    // An exception comes before `inner` is moved.
+    // If there is an exception, it is thrown before `inner` is moved.
     return guarded(
         [&]() -> std::unique_ptr<Compressor> { return std::make_unique<FileCompressor>(std::move(inner)); },
         [&](const Status &) { return std::move(inner); });

@@ -1,5 +1,5 @@
 // Compression of data blocks in two streams (split_block.h), as a part of RocksDB: which blocks are split,
-// and how both streams stand in one. Everything else is RocksDB's own compression.
+// and how both streams are stored in one block. Everything else is RocksDB's own compression.
 #pragma once
 
 #include <rocksdb/advanced_compression.h>

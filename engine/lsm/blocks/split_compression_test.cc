@@ -1,6 +1,5 @@
 // Goal:   table files with split blocks read back as they were written, are smaller where it was promised,
-// and
-//         files written before by RocksDB's own compression stay readable.
+//         and files written before by RocksDB's own compression stay readable.
 // Method: real table files, written and read by RocksDB; rows of known and of random form (seed printed).
 #include "lsm/blocks/split_compression.h"
 
@@ -34,7 +33,7 @@ std::string row_number(uint64_t number) {
   return key;
 }
 
-// As a packed row (table FMT-R1) of an int and a varchar of random letters and digits.
+// Rows like the packed row (table FMT-R1) of an int and a varchar of random letters and digits.
 Rows archive_rows(size_t count, std::mt19937_64 *random) {
   Rows rows;
   for (uint64_t i = 0; i < count; ++i) {
@@ -47,7 +46,7 @@ Rows archive_rows(size_t count, std::mt19937_64 *random) {
   return rows;
 }
 
-// Neither keys nor values count: their differences are no better than they.
+// Rows whose keys and values do not count up: their differences compress no better than they do.
 Rows uncounted_rows(size_t count, std::mt19937_64 *random) {
   constexpr std::array<std::string_view, 3> kStates{"\x01\x80new....", "\x01\x17paid...", "\x02\x55sent..."};
   Rows rows;
@@ -175,7 +174,7 @@ TEST_F(SplitCompressionTest, files_with_split_blocks_are_refused_without_it) {
   EXPECT_FALSE(reader.Open(path_).ok());
 }
 
-// The entries of `rows` in RocksDB's form, each a restart point.
+// A block of the entries of `rows` in RocksDB's form; each entry is a restart point.
 std::string block_of(const Rows &rows) {
   std::string block;
   std::string restarts;
@@ -249,7 +248,7 @@ TEST_F(SplitCompressionTest, a_block_that_finds_no_memory_can_be_read_again) {
   }
 }
 
-// Block checksums find damage before; what they let through must still do no harm.
+// Block checksums find damage before a block is decompressed; what they let through must still do no harm.
 TEST_F(SplitCompressionTest, damaged_blocks_are_corruption) {
   for (const auto &[rows, type] : {std::pair{uncounted_rows(300, &random_), rocksdb::kCustomCompression80},
                                    std::pair{archive_rows(300, &random_), rocksdb::kCustomCompression81}}) {

@@ -22,8 +22,8 @@ uint64_t property(rocksdb::DB *db, const std::string &name) {
   return db->GetIntProperty(name, &value) ? value : 0;
 }
 
-// Files and bytes of each level, without a copy of the list of files. RocksDB leaves out levels that are
-// empty.
+// Adds the files and bytes of each level, without a copy of the list of files. RocksDB leaves out levels that
+// are empty.
 void add_levels(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *family,
                 std::vector<std::pair<std::string, uint64_t>> *counters) {
   std::map<std::string, std::string> levels;

@@ -25,7 +25,8 @@ constexpr uint64_t kCountEntriesMax = 512;
 constexpr size_t kIndexPrefixBytes = 6;
 constexpr auto kEntrySizeMaxAge = std::chrono::seconds(60);
 constexpr double kEntryBytesGuess = 40;
-// More files than this for a piece: cut between them. Otherwise this many keys are tried for a piece.
+// With at least kFilesPerPiece files for each piece, ranges are cut between files. Otherwise kKeysPerPiece
+// keys are tried for each piece.
 constexpr size_t kFilesPerPiece = 4;
 constexpr size_t kKeysPerPiece = 6;
 constexpr size_t kKeysPerFileMax = 256;
@@ -48,7 +49,8 @@ uint64_t file_bytes(rocksdb::DB *db, Family *family, const Range &range) {
 
 // ---- cutting ---------------------------------------------------------------------------------------
 
-// `count` keys strictly between `low` and `high`, evenly spaced as numbers of 8 bytes.
+// Appends to `keys` up to `count` keys strictly between `low` and `high`, evenly spaced as numbers of 8
+// bytes.
 void interpolate(std::string_view low, std::string_view high, size_t count, std::vector<std::string> *keys) {
   const size_t shared = static_cast<size_t>(
       std::mismatch(low.begin(), low.end(), high.begin(), high.end()).first - low.begin());
@@ -99,7 +101,7 @@ struct FilePart {
   uint64_t bytes = 0;
 };
 
-// In order of their ends.
+// The parts of the family's tables inside [begin, end), in the order of their ends.
 std::vector<FilePart> files_in(rocksdb::DB *db, Family *family, std::string_view begin,
                                std::string_view end) {
   rocksdb::ColumnFamilyMetaData files;
@@ -130,7 +132,7 @@ std::vector<std::string> candidates(const std::vector<FilePart> &files, std::str
   return keys;
 }
 
-// Picks from `keys` where about each `pieces`-th part of the gaps before them is full.
+// Picks from `keys` those that cut the bytes of `gaps` into about `pieces` equal parts.
 std::vector<std::string> cut_evenly(const std::vector<std::string> &keys, const std::vector<uint64_t> &gaps,
                                     size_t pieces) {
   std::vector<std::string> cuts;
@@ -143,7 +145,7 @@ std::vector<std::string> cut_evenly(const std::vector<std::string> &keys, const 
   return cuts;
 }
 
-// With many files their borders are fine enough, and no table need be opened.
+// Cuts at borders of files: with many files these lie close enough, and no table need be opened.
 std::vector<std::string> cut_between_files(const std::vector<FilePart> &files, std::string_view end,
                                            size_t pieces) {
   std::vector<std::string> keys;
@@ -160,8 +162,8 @@ std::vector<std::string> cut_between_files(const std::vector<FilePart> &files, s
   return cut_evenly(keys, gaps, pieces);
 }
 
-// Narrows (*low, *high) to keys that exist in it, at the price of two blocks, so that interpolation finds
-// its way in clusters of keys far from each other. False: there are not two.
+// Narrows (*low, *high) to keys that exist in it, so that interpolation works in clusters of keys that are
+// far from each other. Reads two blocks for that. False: there are not two such keys.
 bool tighten(rocksdb::Iterator *rows, std::string *low, std::string *high) {
   rows->Seek(*low);
   if (!rows->Valid() || rows->key().compare(*high) >= 0) return false;
@@ -246,7 +248,7 @@ bool DatabaseImpl::takes_more_than(Family *family, std::string_view begin, std::
   return bytes > bytes_max;
 }
 
-// Counts exactly when that needs no I/O. False: too many, or not in memory.
+// Counts the entries exactly when that needs no I/O. False: there are too many, or not all are in memory.
 bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *entries) {
   rocksdb::ReadOptions options;
   options.read_tier = rocksdb::kBlockCacheTier;
@@ -313,7 +315,8 @@ std::vector<std::string> DatabaseImpl::split(Family *family, std::string_view be
   std::vector<uint64_t> gaps = gap_bytes(database, family, begin, end, keys);
   std::unique_ptr<rocksdb::Iterator> rows;
   for (int round = 0; round < kRefinements; ++round) {
-    // Half a piece bounds how uneven the pieces can get. Evenly spread keys never come here.
+    // Gaps of at most half a piece bound how uneven the pieces can get. With evenly spread keys the loop ends
+    // here.
     const uint64_t gap_bytes_max = std::max<uint64_t>(sum_of(gaps) / pieces / 2, kGapBytesMin);
     if (*std::max_element(gaps.begin(), gaps.end()) <= gap_bytes_max) break;
     if (rows == nullptr) rows.reset(database->NewIterator(rocksdb::ReadOptions(), family->handle()));

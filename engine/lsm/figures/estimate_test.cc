@@ -149,7 +149,7 @@ TEST_F(EstimateTest, a_cold_open_reads_few_tables) {
   const size_t before = database_.store()->count("open ");
   ASSERT_ATOLL_OK(database_.open());
   EXPECT_LE(database_.store()->count("open ") - before, 3u);
-  // Only the opening is so frugal: afterwards tables stay open.
+  // Only while it opens does the database keep so few tables open: afterwards tables stay open.
   EXPECT_GE(Raw::of(database_, Side::kMain)->GetDBOptions().max_open_files, 64);
 }
 

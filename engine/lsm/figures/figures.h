@@ -41,14 +41,14 @@ struct Compaction {
   uint64_t took_us = 0;                        // 0 while it runs
 };
 
-// Requests to the bucket: of estimate() and takes_more_than() those of a short read, of the others none.
+// Requests to the bucket: estimate() and takes_more_than() make those of a short read, the others none.
 class Figures {
  public:
   virtual ~Figures() = default;
 
-  // Small ranges are counted.
+  // Estimates what is in [begin, end). Small ranges are counted.
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
-  // As estimate(), from sizes alone.
+  // As estimate(), but from sizes alone: nothing is counted.
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
   // What the whole family takes in files and in memory. Exact; costs nothing.
   virtual uint64_t total_bytes(Family *family) = 0;

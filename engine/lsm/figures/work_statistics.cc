@@ -22,7 +22,7 @@ size_t work_of(uint32_t ticker) {
   }
 }
 
-// Those that counters() tells and no Work counts.
+// Whether counters() shows this ticker although no Work counts it.
 bool is_asked_for(uint32_t ticker) {
   switch (ticker) {
     case rocksdb::STALL_MICROS:

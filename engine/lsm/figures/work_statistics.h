@@ -1,8 +1,9 @@
 // RocksDB's statistics, reduced to the figures that somebody asks for.
 //
-// RocksDB reports some forty events of each read. Its own collector finds out the core each time; this one
-// drops what nobody reads, counts what belongs to a statement in the thread's Work (base/work.h), and the
-// rest in one place. There are no histograms: their timers would read the clock twice for each lookup.
+// RocksDB reports some forty events of each read. Its own collector finds out the present core each time;
+// this one drops what nobody reads, counts what belongs to a statement in the thread's Work (base/work.h),
+// and the rest in one place. There are no histograms: their timers would read the clock twice for each
+// lookup.
 #pragma once
 
 #include <rocksdb/statistics.h>
@@ -18,7 +19,8 @@ class WorkStatistics final : public rocksdb::Statistics {
   WorkStatistics() { set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers); }
 
   const char *Name() const override { return "AtollWorkStatistics"; }
-  // Of those counted in a Work: the sum over all of them, and what threads without one have caused.
+  // For a ticker that is counted in the threads' Work: the sum over all Work, and what threads without one
+  // have caused.
   uint64_t getTickerCount(uint32_t ticker) const override;
   void recordTick(uint32_t ticker, uint64_t count) override;
   void setTickerCount(uint32_t ticker, uint64_t count) override;

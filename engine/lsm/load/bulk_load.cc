@@ -27,7 +27,7 @@ constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 constexpr uint32_t kShipWaitMs = 250;
 // Without a progress callback nobody can interrupt, so the wait ends by itself.
 constexpr auto kShipWaitMax = std::chrono::seconds(120);
-// Shares of progress: sorting and writing, then waiting for the bucket.
+// The share that sorting and writing have in the progress; the rest is waiting for the bucket.
 constexpr double kWriteShare = 0.9;
 
 struct Stream {
@@ -51,7 +51,7 @@ class BulkLoadImpl final : public BulkLoad {
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) override;
   Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) override;
   Status finish(const std::function<bool(double)> &progress) override;
-  // After finish(), which leaves no thread that could change them.
+  // Called after finish(), which leaves no thread that could change the results.
   size_t duplicate_stream() const override ATOLL_UNCHECKED_THREADS { return duplicate_stream_; }
   std::string_view duplicate_key() const override ATOLL_UNCHECKED_THREADS { return duplicate_key_; }
   std::string_view duplicate_value() const override ATOLL_UNCHECKED_THREADS { return duplicate_value_; }

@@ -211,7 +211,8 @@ TEST_F(BulkLoadTest, many_sorts_share_a_budget) {
   }
 }
 
-// Of thread `thread` of `threads`: every so many-th of `count` keys, in ascending or in any order.
+// Adds the keys of thread `thread` of `threads`: every `threads`-th of `count` keys, in ascending or in any
+// order.
 Status add_share(ExternalSort *sort, size_t thread, size_t threads, uint64_t count, bool in_order) {
   const std::string value(60, 'v');
   for (uint64_t i = thread; i < count; i += threads)

@@ -1,5 +1,5 @@
-// Database::clone_family(): a family that shares the table files of another; copy_entries(): entries of a
-// family once more, under other keys.
+// Database::clone_family(): a family that shares the table files of another; copy_entries(): copies of a
+// family's entries under other keys.
 //
 // RocksDB imports the files into the new family, on the levels and with the sequence numbers that they have,
 // under numbers of their own; the file system makes of each link a second name for the same object
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kCopyBatchBytes = 1 << 20;
 
-// All table files of a family, as cloudfs finds those that are to be shared.
+// All table files of a family, with the paths by which cloudfs knows that they are to be shared.
 rocksdb::ExportImportFilesMetaData files_of(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle,
                                             const std::string &database_directory) {
   rocksdb::ColumnFamilyMetaData family;
@@ -37,7 +37,7 @@ rocksdb::ExportImportFilesMetaData files_of(rocksdb::DB *db, rocksdb::ColumnFami
   return files;
 }
 
-// Obsolete files stay while this lives.
+// Keeps RocksDB from deleting obsolete files while an object of this class lives.
 class FilesKept {
  public:
   explicit FilesKept(rocksdb::DB *db) : db_(db), status_(from_rocksdb(db->DisableFileDeletions())) {}

@@ -1,6 +1,7 @@
 // Goal:   a clone of a family has its rows and none of its later changes, nothing is copied, and both outlive
-// restarts. Method: random writes, flushes, compactions and ingestions against a map, with and without a
-// (fake) bucket; faults.
+//         restarts.
+// Method: random writes, flushes, compactions and ingestions against a map, with and without a (fake) bucket;
+//         faults.
 #include <rocksdb/sst_file_writer.h>
 
 #include <iostream>
@@ -29,7 +30,7 @@ class CloneFamilyTest : public ::testing::Test {
     ASSERT_ATOLL_OK(database_.open());
     ASSERT_ATOLL_OK(database_->create_family(Compression(), &source_));
   }
-  // Puts rows over older ones by a file that was made elsewhere.
+  // Puts rows over older ones by ingesting a file that was made outside of the database.
   void ingest(const Rows &rows) {
     const std::string path = (database_.root() / "made.sst").string();
     rocksdb::SstFileWriter writer{rocksdb::EnvOptions(), rocksdb::Options()};
@@ -45,7 +46,7 @@ class CloneFamilyTest : public ::testing::Test {
     atoll_store *store = database_.store();
     return store->count("add ") + store->count("bind ") + store->count("stage");
   }
-  // Families found again after a restart.
+  // Restarts the database and finds the families again.
   void reopen(std::vector<Family **> families) {
     std::vector<uint32_t> ids;
     for (Family **family : families) ids.push_back((*family)->id());

@@ -12,7 +12,7 @@ Crc32c::~Crc32c() = default;
 
 void Crc32c::add(std::string_view part) { generator_->Update(part.data(), part.size()); }
 
-// RocksDB gives its four bytes, the highest first.
+// RocksDB returns the checksum as four bytes, the highest first.
 uint32_t Crc32c::finish() {
   generator_->Finalize();
   uint32_t value = 0;

@@ -1,5 +1,5 @@
-// The crc32c (Castagnoli) of bytes that come in parts, by RocksDB, which uses the processor's instruction for
-// it.
+// The crc32c (Castagnoli) of bytes that come in parts, computed by RocksDB, which uses the processor's
+// instruction for it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Crc32c {
   Crc32c();
   ~Crc32c();
   void add(std::string_view part);
-  // Of all parts. Call it once, last.
+  // Returns the checksum of all parts. Call it once, last.
   uint32_t finish();
 
  private:

@@ -11,9 +11,9 @@
 namespace atoll::lsm {
 namespace {
 
-// A run takes a sixteenth of the budget. Three runs are in use at a time: one is filled, one waits, one is
-// sorted. The merge of sixteen runs costs four comparisons a row. With many adders runs are smaller: the runs
-// that the adders fill take at most a quarter of the budget. If these stay in memory, the runs that are
+// A run takes a sixteenth of the budget. Up to four runs are in use at a time: one is filled, two wait, one
+// is sorted. The merge of sixteen runs costs four comparisons a row. With many adders runs are smaller: the
+// runs that the adders fill take at most a quarter of the budget. If these stay in memory, the runs that are
 // filled next take at most another quarter.
 constexpr uint64_t kRunsPerBudget = 16;
 constexpr uint64_t kRunsPerAdder = 4;
@@ -26,7 +26,7 @@ constexpr uint64_t kRowsPerAbortCheck = 1024;
 
 using Cursors = std::vector<std::unique_ptr<RunCursor>>;
 
-// Replaces the heap's top after it has moved on. The smallest key is at the front.
+// Restores the order of the heap after the cursor at its top has moved on. The smallest key is at the front.
 void sift_down(std::vector<RunCursor *> *heap) {
   const size_t count = heap->size();
   size_t at = 0;
@@ -64,7 +64,7 @@ Status merge_cursors(const Cursors &cursors, const ExternalSort::Each &each) {
   return Status::Ok();
 }
 
-// Of the first `count` files.
+// Opens cursors on the first `count` files.
 Status open_cursors(const std::vector<std::string> &files, size_t count, Cursors *cursors) {
   for (size_t i = 0; i < count; ++i) {
     Status status;
@@ -137,7 +137,7 @@ uint64_t ExternalSort::run_bytes() const {
 Status ExternalSort::start_run(Adder *adder, size_t row_bytes) {
   if (has_failed()) return failure();
   if (adder->filling != nullptr) ATOLL_RETURN_IF_ERROR(hand_over(adder));
-  // With many sorts on one budget each gets less.
+  // When many sorts share one budget, each gets less.
   const uint64_t bytes = std::clamp(budget_->bytes_left() / 2, kRunBytesMin, run_bytes());
   adder->filling = std::make_unique<SortRun>(std::max<uint64_t>(bytes, row_bytes));
   budget_->bytes_used += adder->filling->memory_bytes();
@@ -188,7 +188,7 @@ Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
   run->sort();
   const uint64_t bytes = run->memory_bytes();
   const uint64_t used = budget_->bytes_used += bytes - before;
-  // Room for the runs waiting and those to be filled next must stay.
+  // There must stay room for the runs that wait and for those that are filled next.
   const uint64_t next_runs = std::max<uint64_t>(kQueuedRunsMax, budget_->adders.load());
   if (used + next_runs * run_bytes() <= budget_->bytes_max) {
     MutexLock lock(mutex_);
@@ -200,7 +200,7 @@ Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
   return status;
 }
 
-// Goes on with the last file if the run lies behind it.
+// Writes the run to the adder's last file if its keys lie behind those of that file, else to a new one.
 Status ExternalSort::spill(Adder *adder, const SortRun &run) {
   if (adder->writer != nullptr && run.first_key() < adder->last_spilled_key)
     ATOLL_RETURN_IF_ERROR(close_file(&adder->writer));
@@ -226,7 +226,7 @@ Status ExternalSort::close_file(std::unique_ptr<RunWriter> *writer) {
   return status;
 }
 
-// Those that the adders have not filled up; those of several adders at the same time.
+// Sorts the runs that the adders have not filled up, those of several adders at the same time.
 Status ExternalSort::sort_last_runs() {
   std::vector<std::future<Status>> sorting;
   for (Adder &adder : adders_) {

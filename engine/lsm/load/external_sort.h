@@ -3,7 +3,7 @@
 // the sort's own while more rows come in; several threads sort what they have filled themselves.
 //
 // Rows that an adding thread has in order, as a scan in the order of the same key gives them, make one file;
-// those in any order one for each run, which are merged in several passes if they are many.
+// rows in any other order make one file for each run, and many files are merged in several passes.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ class ExternalSort {
   struct alignas(64) Adder {
     std::unique_ptr<SortRun> filling;
     uint64_t rows = 0;
-    // The file being written and its last key. Of the thread that sorts the adder's runs.
+    // The file being written and its last key. Used by the thread that sorts the adder's runs.
     std::unique_ptr<RunWriter> writer;
     std::string last_spilled_key;
   };
@@ -67,7 +67,7 @@ class ExternalSort {
   Status open_file(std::unique_ptr<RunWriter> *writer);
   static Status close_file(std::unique_ptr<RunWriter> *writer);
   Status sort_last_runs();
-  // After sort_last_runs(), which leaves no thread that sorts.
+  // Called after sort_last_runs(), which leaves no thread that sorts.
   Status merge_files(const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;
   Status remember(const Status &status);
   Status failure();

@@ -72,12 +72,12 @@ class Loads {
 
 class Ingestion;
 
-// For transactions that are larger than memory (run_file.h).
+// What transactions that are larger than memory need for their files (run_file.h).
 class RunFiles {
  public:
   virtual ~RunFiles() = default;
 
-  // The options of their files.
+  // The options of the files of such transactions.
   virtual rocksdb::Options run_file_options() = 0;
   // Holds one sub-directory for each such transaction. A sub-directory outlives a restart; its transaction
   // removes it.

@@ -1,6 +1,6 @@
-// Files of transactions that are larger than memory: what one wrote to one family, sorted, removals included
-// (docs/internals/huge-transactions.md). They have the format of table files, so that a commit can take them
-// into the database as they are.
+// Files of transactions that are larger than memory. Each has changes of one transaction to one family,
+// sorted, removals included (docs/internals/huge-transactions.md). They have the format of table files, so
+// that a commit can take them into the database as they are.
 #pragma once
 
 #include <rocksdb/options.h>
@@ -72,7 +72,7 @@ class RunFile {
   // Errors: kCorruption, kUnavailable.
   static Status open(const rocksdb::Options &options, const std::string &path, std::unique_ptr<RunFile> *out);
   ~RunFile();
-  // It may not outlive the file.
+  // The cursor may not outlive the file.
   std::unique_ptr<RunFileCursor> cursor() const;
 
  private:
@@ -80,7 +80,7 @@ class RunFile {
   std::unique_ptr<rocksdb::SstFileReader> reader_;
 };
 
-// The files of one family, the oldest first: where keys meet, the later file wins.
+// The files of one family, the oldest first: for a key that is in several files, the latest file wins.
 struct FamilyFiles {
   rocksdb::ColumnFamilyHandle *family = nullptr;
   std::vector<std::string> paths;
@@ -88,7 +88,7 @@ struct FamilyFiles {
 
 // Takes all files into one side of the database in one step, which is atomic and durable:
 // Ingestion::prepare() does what takes time and changes nothing; commit() makes all visible. The files stay
-// where they are, linked.
+// where they are; the database gets links to them.
 class Ingestion {
  public:
   Ingestion();

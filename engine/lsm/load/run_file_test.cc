@@ -1,7 +1,7 @@
 // Goal:   what a transaction larger than memory adds to the database is exact, also for others that write
-// meanwhile. Method: run files are written and taken in over the fake store, whose record of calls shows the
-// order of log and
-//         MANIFEST.
+//         meanwhile.
+// Method: run files are written and taken in over the fake store, whose record of calls shows the order of
+//         log and MANIFEST.
 
 #include "lsm/load/run_file.h"
 
@@ -22,7 +22,7 @@ class RunFileTest : public ::testing::Test {
     std::filesystem::create_directories(database_->spill_directory());
   }
 
-  // A file with keys [from, to) of `value`; an empty one removes them.
+  // Writes a file that gives the keys [from, to) `value`; an empty `value` removes them.
   std::string write_file(uint64_t from, uint64_t to, const std::string &value) {
     std::string path = database_->spill_directory() + "/" + std::to_string(++files_) + ".sst";
     RunFileWriter writer(database_->run_file_options(), path);
@@ -53,7 +53,7 @@ TEST_F(RunFileTest, later_files_hide_earlier_ones_and_what_was_there) {
   EXPECT_EQ(database_.count(family_), 95);
 }
 
-// Gates PUB-G2 and PUB-G8 count log bytes: none may come between the notes, whoever writes.
+// Gates PUB-G2 and PUB-G8 count log bytes: no bytes may come between the notes, whichever thread writes them.
 TEST_F(RunFileTest, nothing_is_logged_between_the_notes_of_an_ingestion) {
   std::atomic<bool> done{false};
   std::atomic<uint64_t> written{0};

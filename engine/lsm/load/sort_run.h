@@ -31,7 +31,7 @@ class RunWriter {
  public:
   // Errors: kNoSpace, kUnavailable; of add() and finish() too.
   static Status open(const std::string &path, std::unique_ptr<RunWriter> *out);
-  // In ascending order.
+  // The rows come in ascending order.
   Status add(std::string_view key, std::string_view value);
   Status finish();
 

@@ -20,9 +20,9 @@ namespace {
 // Big enough that a hand-over costs nothing per row, small enough to stay in the processor's cache.
 constexpr size_t kChunkBytes = 512 * 1024;
 constexpr size_t kQueuedChunksMax = 16;
-// While the writing thread is behind, this often it is asked whether the rows are still wanted.
+// How often the adding thread asks whether it was interrupted, while it waits for the writing thread.
 constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
-// SstFileWriter::FileSize() is asked once per so many rows.
+// The number of rows between two calls of SstFileWriter::FileSize().
 constexpr uint64_t kRowsPerSizeCheck = 256;
 
 }  // namespace
@@ -146,7 +146,7 @@ Status SortedFileWriter::open_file() {
   return from_rocksdb(file_->Open(paths_.back()));
 }
 
-// A full file is synced and handed to the store on the side, while the next one is already being written.
+// Syncs a full file and hands it to the store in the background, while the next one is already being written.
 void SortedFileWriter::finish_file() {
   if (file_ == nullptr) return;
   const size_t index = paths_.size() - 1;

@@ -80,7 +80,7 @@ class SortedFileWriter {
 
   const Settings settings_;
   RowChunk filling_;
-  // The writing thread's:
+  // Used by the writing thread:
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   uint64_t until_size_check_ = 0;
   std::vector<std::string> paths_;

@@ -1,7 +1,7 @@
 // A state of the past, open for reading beside the present.
 //
 // It is a RocksDB database of its own in a local directory, whose table files are read through a mount. It
-// shares the block cache of the present, in which a block that both have is one.
+// shares the block cache of the present; a block that both databases have is in it once.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class PastDatabase {
 
   virtual Family *catalog_family() = 0;
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
-  // Of the newest commit, in microseconds since 1970; 0: there was none.
+  // When the newest commit was made, in microseconds since 1970; 0: there was no commit.
   virtual uint64_t commit_us() const = 0;
 
  protected:

@@ -17,7 +17,7 @@ class CompactionLog final : public rocksdb::EventListener {
  public:
   // Oldest first. Any thread.
   std::vector<Compaction> list() const;
-  // Those that have ended since the start: done, failed.
+  // How many compactions have ended since the start: done, failed.
   std::pair<uint64_t, uint64_t> ended() const;
 
   // RocksDB's side: called from its threads, not with its mutex held.

@@ -7,7 +7,7 @@ namespace {
 
 using Properties = rocksdb::DB::Properties;
 
-// Each is one more object in the bucket for each full memtable.
+// Each companion is one more object in the bucket for each full memtable.
 constexpr size_t kCompanionsMax = 8;
 
 }  // namespace
@@ -49,7 +49,7 @@ void CompanionFlush::flush_companions() {
     rocksdb::ColumnFamilyHandle *const handle = family->handle();
     if (family->id() == full_family || int_property(db, handle, Properties::kNumEntriesActiveMemTable) == 0)
       continue;
-    // Flushes do not get on: perhaps the bucket is away. More of them would only hold up writers.
+    // Flushes make no progress: perhaps the bucket is away. More of them would only hold up writers.
     if (int_property(db, handle, Properties::kNumImmutableMemTable) > 0) return;
     bytes += int_property(db, handle, Properties::kCurSizeActiveMemTable);
     companions.push_back(handle);

@@ -2,8 +2,8 @@
 //
 // The log reaches back to the oldest row that any family has in memory. Beside a table of BLOBs, the few rows
 // of a small table would keep hundreds of megabytes of log: on the local disk, in the bucket, and with
-// durability local they would be the only reason to upload it (gate PUB-G2). Their own flush is one small
-// file.
+// durability local they would be the only reason to upload it (gate PUB-G2). A flush of these rows is one
+// small file.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -23,8 +23,9 @@ class CompanionFlush final : public rocksdb::EventListener {
  public:
   using LiveFamilies = std::function<std::vector<FamilyImpl *>()>;
 
-  // Leaves the others alone where more than `bytes_max` of memory are in them, which are rows worth a file of
-  // their own soon, where there are more than kCompanionsMax of them, and where one is being flushed.
+  // Leaves the other families alone when they hold more than `bytes_max` of memory, because such rows are
+  // worth a file of their own soon; when there are more than kCompanionsMax of them; and when one is being
+  // flushed.
   explicit CompanionFlush(uint64_t bytes_max);
 
   // Called once; `db` and the families are used from now on, until stop().

@@ -89,7 +89,7 @@ void ErrorWatch::OnCompactionCompleted(rocksdb::DB * /*db*/,
   bytes_compacted_.fetch_add(compaction.stats.total_output_bytes, std::memory_order_relaxed);
 }
 
-// A full disk is asked again and again; RocksDB repeats the rest by itself.
+// After a full disk, tries again and again to resume; RocksDB itself retries after other retryable errors.
 void ErrorWatch::resume() {
   MutexLock lock(mutex_);
   if (db_ == nullptr || error_.code() != Code::kNoSpace) return;

@@ -5,7 +5,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two flushes, so that they do not get in the way of commits.
+// The pause between two flushes, so that they do not get in the way of commits.
 constexpr auto kPause = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace atoll::lsm {
 class IdleFlush {
  public:
   struct Settings {
-    // Unchanged for so long: idle. Each flush is one object in the bucket, so this also bounds what tables
-    // with a row now and then cost: at most one small PUT per this time and table.
+    // A family that was not written for this long is idle. Each flush is one object in the bucket, so this
+    // also bounds what tables with a row now and then cost: at most one small PUT per this time and table.
     std::chrono::milliseconds idle_after{300000};
     std::chrono::milliseconds look_every{10000};
   };

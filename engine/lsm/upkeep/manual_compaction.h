@@ -24,8 +24,8 @@ class ManualCompactions {
 
   ~ManualCompactions() { stop(); }
 
-  // Runs it to its end. When this thread is interrupted, the work is told so and goes on without it.
-  // Errors: kInterrupted; kNoMemory: there is no thread for it, and it was not begun; those of the work.
+  // Runs `work` to its end. When the calling thread is interrupted, the work is told so and goes on without
+  // it. Errors: kInterrupted; kNoMemory: there is no thread for it, and it was not begun; those of the work.
   Status run(Work work);
   // Cancels the compactions that still run and waits for their ends. Blocks: until the bucket takes table
   // files, unless atoll_store_stop_waiting() was called.

@@ -67,7 +67,7 @@ std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, Family *family, 
 }  // namespace
 
 // RocksDB does not keep the files while they are read here: one that a compaction removed meanwhile is no
-// part of the range any more, and that it could not be read means nothing.
+// part of the range any more, so it does not matter that it could not be read.
 Status DatabaseImpl::verify_files(Family *family, std::string_view begin, std::string_view end,
                                   const std::function<bool()> &is_cancelled) {
   rocksdb::DB *const db = Raw::of(family);

@@ -1,6 +1,5 @@
 // Goal:   verify_files() finds a damaged byte whatever the block cache holds, looks at the range's files
-// only,
-//         and takes no file that a compaction removed for a damaged one.
+//         only, and takes no file that a compaction removed for a damaged one.
 // Method: a flipped byte; a compaction between two files; a KILL before and within a file.
 #include <algorithm>
 #include <fstream>

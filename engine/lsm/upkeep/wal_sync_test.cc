@@ -1,5 +1,5 @@
-// Goal:   one sync of the WAL serves all who wait for one, none is told of a sync that began before its
-//         write, and after one that failed nothing is written any more.
+// Goal:   one sync of the WAL serves all threads that wait for one, no thread is told of a sync that began
+//         before its write, and after a failed sync nothing is written any more.
 // Method: a sync that waits until the test lets it go; a real RocksDB whose WAL files fail to sync.
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
@@ -120,8 +120,8 @@ class FullDisk final : public rocksdb::FileSystemWrapper {
   std::atomic<bool> is_full{false};
 };
 
-// Nothing may be committed after commits that are visible but perhaps not on disk. RocksDB by itself would go
-// on as soon as there is space.
+// After commits that are visible but perhaps not on disk, nothing more may be committed. RocksDB alone would
+// go on as soon as there is space.
 TEST(WalSyncTest, after_a_failed_sync_nothing_is_written_until_the_database_is_opened_again) {
   const TestDatabase directories(true);
   const std::string path = (directories.root() / "db").string();

@@ -20,10 +20,11 @@ namespace {
 
 // Only larger buffers are mapped by themselves, and a heap keeps a free end of this size: what a scan or an
 // upload takes and gives back in turn must not cost page faults each time. With 1 and 2 MiB an ALTER from
-// ATOLL to InnoDB took 1.10 of its time, with these 1.02 and less than runs differ.
+// ATOLL to InnoDB took 1.10 times as long; with these sizes 1.02 times, less than what two runs differ by.
 constexpr int kMappedBytesMin = 4 << 20;
 constexpr int kFreeEndBytesMax = 8 << 20;
-// In a small container memory is dearer than page faults: of 228 MiB in buffers, 80 more stayed resident.
+// In a small container memory is dearer than page faults: beside 228 MiB in buffers, another 80 MiB stayed
+// resident.
 constexpr uint64_t kSmallMemoryBytes = 1ull << 30;
 constexpr int kSmallMappedBytesMin = 256 << 10;
 constexpr int kSmallFreeEndBytesMax = 1 << 20;
@@ -35,11 +36,11 @@ bool is_set_by_administrator() {
   return false;
 }
 
-// Looking for free pages costs some milliseconds for each gigabyte, and taking them again page faults.
+// Looking for free pages costs some milliseconds for each gigabyte, and taking them again costs page faults.
 constexpr int64_t kGrowthBytesMin = 32 << 20;
 constexpr int64_t kGrowthPart = 8;  // of what was there
-// To count what is in use holds up each heap for a moment: at least every 2 seconds, and when the process
-// grew.
+// Counting the bytes in use holds up each heap for a moment, so it is done every 2 seconds, and when the
+// process has grown.
 constexpr int kLooksPerCount = 8;
 // Where memory is nearly used up, the kernel ends the process next: looking each time is worth its cost.
 constexpr int64_t kTightGrowthBytesMin = 8 << 20;
@@ -62,8 +63,8 @@ int64_t used_bytes() {
 }  // namespace
 
 uint64_t return_free_memory() {
-  // Unused: resident, but in no buffer. Also code, stacks and what others have mapped, so only its growth
-  // counts.
+  // Unused bytes are resident, but in no buffer. Code, stacks and what others have mapped are among them, so
+  // only their growth counts.
   static int64_t settled_bytes = 0, settled_unused_bytes = 0;
   static int looks = 0;
   const int64_t bytes = resident_bytes();
@@ -83,8 +84,8 @@ uint64_t return_free_memory() {
   }
   (void)malloc_trim(0);
   settled_bytes = resident_bytes();
-  // What others freed or took meanwhile may be resident and in no buffer at the next look: it must count as
-  // growth.
+  // What other threads freed or took meanwhile may be resident and in no buffer at the next look: it must
+  // count as growth.
   settled_unused_bytes = settled_bytes - std::max(used, used_bytes());
   return static_cast<uint64_t>(settled_bytes);
 }

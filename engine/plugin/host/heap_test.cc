@@ -1,5 +1,6 @@
 // What threads have freed does not stay resident.
-// Method: threads take and free buffers at random while another looks, as in the server; seed printed.
+// Method: threads take and free buffers at random while another thread looks for free memory, as in the
+// server; seed printed.
 #include "plugin/host/heap.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ void settle() {
   for (int look = 0; look < kLooksToSettle; ++look) return_free_memory();
 }
 
-// Up to six times takes up to 128 MB and frees a part of what it has; in the end it has freed everything but
+// Takes up to 128 MB and frees a part of what it has, six times; in the end it has freed everything but
 // `pins`.
 void take_and_free(unsigned int dice_seed, std::vector<Buffer> *pins) {
   std::mt19937 dice(dice_seed);
@@ -84,7 +85,7 @@ TEST(Heap, KeepsNothingOfWhatThreadsFreed) {
     }
     for (std::thread &thread : threads) thread.join();
     settle();
-    // A look leaves growth below 32 MiB; the pins and their pages are a few.
+    // A look gives nothing back before memory has grown by 32 MiB; the pins and their pages come on top.
     ASSERT_LE(resident_bytes(), before + (64 << 20)) << "round " << round;
   }
 }

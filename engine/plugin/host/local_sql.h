@@ -30,7 +30,7 @@ class LocalSql {
   const std::unique_ptr<Connection> connection_;
 };
 
-// A name as SQL writes it whatever its characters are: in backticks.
+// The name in backticks, as SQL writes it whatever its characters are.
 std::string quoted(const std::string &name);
 
 }  // namespace atoll::plugin

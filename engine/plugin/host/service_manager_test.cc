@@ -1,5 +1,5 @@
 // Goal:   a service manager hears that a start goes on, and for how long; without one nothing happens.
-// Method: sockets that play the manager's.
+// Method: sockets in place of the manager's.
 #include "plugin/host/service_manager.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 namespace atoll::plugin {
 namespace {
 
-// What a manager hears that listens at `path`, where '@' stands for the zero of a name in no directory.
+// Returns what a manager hears that listens at `path`. A leading '@' stands for the zero byte with which the
+// name of an abstract socket begins.
 std::string heard_at(const std::string &path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -23,20 +23,20 @@ namespace {
 // A load can write 30 MB a second into one table. The move reads and writes again all rows that the table has
 // when it begins, so the mover looks often.
 constexpr auto kLookEach = std::chrono::milliseconds(100);
-// With thousands of tables a look takes long. After it the mover rests so many times as long, and so takes a
-// sixth of one core at most.
+// With thousands of tables a look takes long. After a look the mover rests for this many times as long, and
+// so takes a sixth of one core at most.
 constexpr int kRestParts = 5;
-// Between two tries of a move, doubled with each one that fails.
+// The wait between two tries of a move; it doubles with each try that fails.
 constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::seconds(3600);
 // The shared family is looked through when it has grown by this part of the limit.
 constexpr uint64_t kGrowthParts = 4;
 
-// So long after the last upload the bucket counts as away while table files wait for it. An upload of 8 MiB,
-// a part of a large file, takes less on a line of 1 MB/s.
+// The bucket counts as away when table files wait for it and the last upload is this long ago. An upload of
+// 8 MiB, a part of a large file, takes less on a line of 1 MB/s.
 constexpr auto kBucketPatience = std::chrono::seconds(10);
 
-// The session of a move: nothing but this engine's settings decides about it. A wait of a second for the
-// table holds up statements that come after it.
+// The settings of the session that moves a table; the server's own do not matter to it. It waits at most a
+// second for the table, because statements that come later wait behind it.
 constexpr const char *kSession[] = {
     "SET NAMES utf8mb4",
     "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0, sql_mode = '', "
@@ -45,7 +45,7 @@ constexpr const char *kSession[] = {
 
 std::atomic<uint64_t> moved_count{0};  // tables and partitions
 
-// The table is of a kind that does not move.
+// Whether the error says that the table is of a kind that does not move.
 bool is_final(unsigned error) {
   return error == ER_ALTER_OPERATION_NOT_SUPPORTED || error == ER_ALTER_OPERATION_NOT_SUPPORTED_REASON;
 }
@@ -86,8 +86,8 @@ void TableMover::look() {
   }
 }
 
-// A table that has to wait no longer and is not among `outgrown` was dropped, renamed, emptied or moved by a
-// user.
+// Forgets tables that need not wait any longer and are not among `outgrown`: a user has dropped, renamed,
+// emptied or moved them.
 void TableMover::forget_due_retries_but(const std::vector<Table> &outgrown) {
   std::erase_if(retries_, [&outgrown](const auto &retry) {
     return retry.second.due <= Clock::now() &&
@@ -151,10 +151,11 @@ void TableMover::put_off(const Table &table, unsigned error, const std::string &
   }
   const bool is_first = retry.wait == std::chrono::seconds(0);
   retry.wait = std::clamp(retry.wait * 2, kRetryMin, kRetryMax);
-  // Even then: the table may be altered, or be another one of the same name.
+  // A final error, too, is followed by another try: the table may be altered, or be another one of the same
+  // name.
   if (is_final(error)) retry.wait = kRetryMax;
   retry.due = Clock::now() + retry.wait;
-  // That a table is in use, or the bucket away, is no news before it has lasted.
+  // That a table is in use, or the bucket away, is worth a message only when it has lasted.
   const bool may_pass = error == ER_LOCK_WAIT_TIMEOUT || error == ER_QUERY_INTERRUPTED;
   const bool is_news = may_pass ? retry.wait == kRetryMax : is_first;
   if (!is_news) return;

@@ -42,10 +42,10 @@ class TableMover {
     std::chrono::seconds wait{0};
   };
 
-  // Whether the bucket takes what waits for it.
+  // Watches whether the bucket takes the table files that wait for it.
   class Bucket {
    public:
-    // Table files wait, and nothing was uploaded for some seconds. Ask often.
+    // True when table files wait, and nothing was uploaded for some seconds. Ask often.
     bool is_away(const engine::Engine *running);
 
    private:
@@ -55,13 +55,13 @@ class TableMover {
 
   void look();
   bool is_worth_looking(engine::Engine *running, uint64_t bytes_max);
-  // Sorted.
+  // The tables that have outgrown the shared family and need not wait for their next try, sorted.
   std::vector<Table> outgrown(engine::Engine *running, uint64_t bytes_max) const;
   void forget_due_retries_but(const std::vector<Table> &outgrown);
   void move(const engine::Engine *running, const Table &table, uint64_t bytes_max);
   void put_off(const Table &table, unsigned error, const std::string &message);
 
-  // Of the thread below.
+  // These belong to the thread below.
   uint64_t looked_at_bytes_ = 0;    // size of the shared family at the last look, or since
   uint64_t looked_with_limit_ = 0;  // in bytes
   Clock::time_point not_before_;    // the next look

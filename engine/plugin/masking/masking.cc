@@ -34,7 +34,8 @@ void close_tables(const std::string &why) {
       Status(Code::kUnavailable, "the tables of this clone are closed until they are masked: " + why));
 }
 
-// The collector drops the pins of the history soon after it was suspended. Errors: kUnavailable until then.
+// The collector drops the pins of the history soon after the history was suspended. Errors: kUnavailable
+// until then.
 Status expect_no_history(const engine::Engine &running) {
   bool has_history = false;
   const auto look_at = [&has_history](const atoll_snapshot *snapshot) {
@@ -80,7 +81,7 @@ void Masking::turn() {
 Status Masking::mask() {
   if (!have_run_) ATOLL_RETURN_IF_ERROR(run_file());
   have_run_ = true;
-  // A history begins with the newest root, so that one has to show masked rows, and its log no others.
+  // A history begins with the newest root, so this root, and the log behind it, must have masked rows only.
   ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
   ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
   ATOLL_RETURN_IF_ERROR(expect_no_history(*running_));

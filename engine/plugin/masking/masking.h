@@ -25,7 +25,8 @@ namespace atoll::plugin {
 class Masking {
  public:
   // Closes the tables of `running` when the statements of `file` have to run; they run when the server has
-  // started, and open the tables. nullptr: they have run, or there is no file. No request.
+  // started, and then the tables are opened. nullptr: they have run already, or there is no file. Sends no
+  // request.
   // Throws: std::system_error when the process gets no thread; the tables stay closed then.
   static std::unique_ptr<Masking> begin(engine::Engine *running, const std::string &file);
 

@@ -10,11 +10,11 @@
 
 namespace atoll::plugin {
 
-// The statements without their semicolons.
-// Errors: kInvalid, when there is none, or something stands behind the last semicolon: the file may be cut
-// off.
+// Splits the text into statements, without their semicolons.
+// Errors: kInvalid, when there is no statement, or something stands behind the last semicolon: the file may
+// be cut off.
 Status split_sql(std::string_view text, std::vector<std::string> *statements);
-// The same of the file's content. Errors: also kInvalid, when the file cannot be read.
+// Does the same with the content of a file. Errors: also kInvalid, when the file cannot be read.
 Status read_sql_file(const std::string &path, std::vector<std::string> *statements);
 
 }  // namespace atoll::plugin

@@ -45,9 +45,9 @@ void remove_torn_definitions(const std::vector<TablePtr> &tables, const fs::path
   }
 }
 
-// The server renames a partitioned table in the engine first and its .frm last. Cut off in between, its DDL
-// log can undo nothing: it needs the .frm to know the engine of the partitions. With the file moved here, it
-// can.
+// The server renames a partitioned table in the engine first and its .frm last. When it was cut off in
+// between, its DDL log can undo nothing: it needs the .frm to know the engine of the partitions. This
+// function moves the .frm, so that the log can.
 void move_definitions_of_renamed(const Catalog &catalog, const std::vector<TablePtr> &tables,
                                  const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
@@ -67,7 +67,7 @@ void move_definitions_of_renamed(const Catalog &catalog, const std::vector<Table
   }
 }
 
-// A .par file of this content without a .frm; empty: there is none.
+// A .par file with this content and without a .frm beside it; empty: there is none.
 fs::path stray_partition_list(const fs::path &directory, std::string_view content) {
   for (const fs::path &file : files_in(directory)) {
     if (file.extension() != ".par" || content_of(file) != content) continue;
@@ -76,8 +76,9 @@ fs::path stray_partition_list(const fs::path &directory, std::string_view conten
   return {};
 }
 
-// It renames the file that lists the partitions in between. Cut off after that, the catalog puts the
-// partitions back, and the file stands under a name where nobody looks for it.
+// A renaming also renames the .par file, which lists the partitions, before the .frm. When it was cut off
+// after that, the catalog puts the partitions back, and the .par file stands under a name where nobody looks
+// for it.
 void put_back_partition_lists(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
     if (!table->logical_only || table->par.empty() || table->frm.empty()) continue;
@@ -102,7 +103,7 @@ std::set<std::string> databases_of(const Catalog &catalog) {
   return names;
 }
 
-// The name under which the directory has this definition; empty: it has not.
+// The name under which the directory has this definition; empty: it does not have it.
 std::string name_of_definition(const fs::path &directory, std::string_view frm) {
   for (const fs::path &file : files_in(directory))
     if (file.extension() == ".frm" && !catalog::is_internal(file.stem().string()) && content_of(file) == frm)
@@ -110,8 +111,8 @@ std::string name_of_definition(const fs::path &directory, std::string_view frm) 
   return {};
 }
 
-// When the ALTER of a partitioned table from another engine is rolled forward, the server moves the .frm of
-// the new table and asks the other engine to rename the rest.
+// When the server rolls forward an ALTER of a partitioned table from another engine, it moves the .frm of the
+// new table and asks the other engine to rename the rest. This function renames the entry and the .par file.
 Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   for (const TablePtr &table : catalog->list("")) {
     if (!table->logical_only || table->frm.empty() || !catalog::is_internal(table->name)) continue;
@@ -126,7 +127,7 @@ Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// All partitions by database and name of their whole.
+// All partitions, by the database and the name of the partitioned table.
 using Partitions = std::map<std::pair<std::string, std::string>, std::set<std::string>>;
 
 Partitions partitions_of(const std::vector<TablePtr> &tables) {
@@ -146,9 +147,10 @@ bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::se
   return listed == partitions;
 }
 
-// The server's recovery has finished or undone a statement on partitions by the files alone: the entry is
-// missing, empty or lists other partitions than there are. An entry that agrees with them is not touched: it
-// may be newer than files that were left here when another server had the bucket.
+// Makes the entry from the files where the server's recovery has finished or undone a statement on partitions
+// by the files alone: the entry is missing, empty or lists other partitions than there are. An entry that
+// agrees with them is not touched: it may be newer than files that were left here when another server had the
+// bucket.
 Status follow_files(Catalog *catalog, const DataDirectory &directory, const std::string &database,
                     const std::string &name, const std::set<std::string> &partitions) {
   const TablePtr entry = catalog->find(database, name);
@@ -182,7 +184,8 @@ Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
   return first_failure;
 }
 
-// Of the old table of an ALTER whose name the catalog does not have any more.
+// What becomes of the old table of an ALTER that was cut off, when the catalog does not have its name any
+// more.
 catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
   const fs::path file = directory.path / aside.database / catalog::whole_table(aside.former_name);
   const std::string frm = content_of(file.string() + ".frm");
@@ -207,7 +210,7 @@ Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
   return status;
 }
 
-// CREATE TABLE was cut off before the first partition and before its .frm file was written.
+// Drops entries of tables whose CREATE TABLE was cut off before the first partition and before the .frm.
 Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
   const std::vector<TablePtr> tables = catalog->list("");
   const Partitions partitions = partitions_of(tables);
@@ -222,7 +225,7 @@ Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// Lists of partitions under names the server made for itself, without their .frm.
+// Removes lists of partitions under names that the server made for itself, if they have no .frm.
 void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &databases,
                         const DataDirectory &directory) {
   for (const std::string &database : databases) {
@@ -244,7 +247,7 @@ void set_aside(const fs::path &file, const fs::path &target) {
   fs::rename(file, target, error);  // over that of a former time
 }
 
-// A definition that is not the catalog's: its table would be shown and could not be read.
+// Sets aside definitions that are not the catalog's: their tables would be shown and could not be read.
 void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
   each_own_definition(directory.path, directory.own_type, [&](const OwnDefinition &found) {
     const TablePtr table = catalog.find(found.database, found.name);
@@ -269,7 +272,7 @@ void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
 
 Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
   const std::set<std::string> databases = databases_of(*catalog);  // also of what is dropped now
-  // None waits for another, so that one table that cannot be mended keeps no other from it.
+  // Each step runs even if another failed, so that a table that cannot be mended does not hinder the others.
   const Status steps[] = {
       rename_after_definition(catalog, directory.path),
       follow_all_files(catalog, directory),

@@ -12,7 +12,7 @@
 
 namespace atoll::plugin {
 
-// Empty when the directory cannot be read.
+// The files, and the directories, in a directory; empty when it cannot be read.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path &directory);
 std::vector<std::filesystem::path> directories_in(const std::filesystem::path &directory);
 

@@ -31,7 +31,7 @@ LostTables find_lost_tables(const catalog::Catalog &catalog, const fs::path &dat
   return lost;
 }
 
-// Its line is: binlog_pos = filename 'bin.000001', position '1118', GTID of the last change '0-1-5'
+// The note says: binlog_pos = filename 'bin.000001', position '1118', GTID of the last change '0-1-5'
 std::string gtid_of_backup(const fs::path &data_dir) {
   constexpr std::string_view kBefore = "GTID of the last change '";
   for (const char *name : kBackupNotes) {

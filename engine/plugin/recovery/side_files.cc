@@ -51,7 +51,7 @@ bool is_sequence(std::string_view frm) {
   return frm.size() > kChoicesByte && (static_cast<uint8_t>(frm[kChoicesByte]) >> 4 & 3) == kYes;
 }
 
-// A partition's entry stands for its table.
+// The name of the table: a partition's entry stands for the whole table.
 std::string_view table_of(std::string_view name) { return name.substr(0, name.find("#P#")); }
 
 }  // namespace
@@ -71,7 +71,7 @@ std::string trigger_table(std::string_view trn) {
 SideFiles::SideFiles(catalog::Catalog *catalog, std::string data_dir, FileModes modes)
     : catalog_(catalog), data_dir_(std::move(data_dir)), modes_(modes) {}
 
-// Databases with tables of ours, and those kept already.
+// Databases with tables of ours, and databases whose files are in the catalog already.
 std::set<std::string> SideFiles::databases() const {
   std::set<std::string> names;
   for (const catalog::DatabaseDef &database : catalog_->databases()) names.insert(database.name);
@@ -116,8 +116,8 @@ Status SideFiles::restore_database(const std::string &name, const std::string &o
   return *made ? restore_sequences(name) : Status::Ok();
 }
 
-// Tables are discovered when they are opened. Of what it has not opened, SHOW FULL TABLES, and mariadb-dump
-// by it, knows by a .frm only that it is a sequence.
+// The server discovers a table when it opens it. Of a sequence that it has not opened, SHOW FULL TABLES
+// (which mariadb-dump uses) knows only by the .frm that it is a sequence.
 Status SideFiles::restore_sequences(const std::string &database) const {
   for (const catalog::TablePtr &table : catalog_->list(database))
     if (is_sequence(table->frm))
@@ -125,7 +125,7 @@ Status SideFiles::restore_sequences(const std::string &database) const {
   return Status::Ok();
 }
 
-// Whole or not at all: the server must never see half a file.
+// Writes the file whole or not at all: the server must never see half a file.
 Status SideFiles::write_file(const std::string &path, const std::string &content) const {
   const std::string partial = path + "~";
   const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, modes_.file);
@@ -206,8 +206,8 @@ Status SideFiles::sweep_triggers(const std::string &name) {
     const bool is_trn = file_name.ends_with(".TRN");
     const std::string table =
         is_trn ? trigger_table(file.content) : file_name.substr(0, file_name.size() - 4);
-    // A .TRN names its table as SQL does, the catalog as the file system does: one with special characters is
-    // looked up through its .TRG instead, so keep every .TRN of a name that needs encoding.
+    // A .TRN names its table as SQL does, the catalog as the file system does. A name with special characters
+    // is looked up through the .TRG instead, so every .TRN with a name that needs encoding is kept.
     const bool is_plain =
         table.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
         std::string::npos;

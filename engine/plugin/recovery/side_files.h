@@ -36,16 +36,16 @@ class SideFiles {
 
   // Makes the directories of databases that have tables but no directory, with their db.opt and the
   // definitions of their sequences, and puts trigger files back: into those, and with `all` (the store was
-  // restored) wherever they are missing. *restored: the databases made. A database that fails is left out of
-  // sweep(), so that its copies are not lost, and the first failure is returned after all were tried. Errors:
-  // kNoSpace, kReadOnly, kInvalid.
+  // restored) wherever they are missing. *restored: the databases whose directories were made. A database
+  // that fails is left out of sweep(), so that its copies are not lost, and the first failure is returned
+  // after all were tried. Errors: kNoSpace, kReadOnly, kInvalid.
   Status restore(bool all, std::vector<std::string> *restored);
 
   // Stores what changed since the last sweep. Errors: those of the catalog's writes.
   Status sweep();
 
  private:
-  // What a sweep saw; equal = nothing to read.
+  // What a sweep saw of a database; when the next sweep sees the same, it need not read the files.
   struct Seen {
     timespec directory_time{}, options_time{};
     off_t options_size = -1;
@@ -69,7 +69,7 @@ class SideFiles {
   std::set<std::string> broken_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// "trigger_table=t" of a .TRN file; empty if there is none.
+// The table that the line "trigger_table=t" of a .TRN file names; empty if there is no such line.
 std::string trigger_table(std::string_view trn);
 
 }  // namespace atoll::plugin

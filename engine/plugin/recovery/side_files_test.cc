@@ -37,7 +37,7 @@ class SideFilesTest : public testing::Test {
     fs::remove_all(root_);
   }
 
-  // As after a restart: nothing remembered from earlier sweeps.
+  // As after a restart: nothing is remembered from earlier sweeps.
   void forget() { side_files_ = std::make_unique<SideFiles>(catalog_.get(), data_dir_, FileModes{}); }
   void sweep() { ASSERT_TRUE(side_files_->sweep().ok()); }
 
@@ -87,7 +87,8 @@ TEST_F(SideFilesTest, a_new_directory_gets_the_definitions_of_sequences_only) {
   EXPECT_EQ(read("d/s.frm"), frm);
   EXPECT_FALSE(exists("d/t.frm"));
 
-  // Into a directory that is there the server's own recovery may be about to bring one under another name.
+  // A directory that exists gets no definition: the server's own recovery may be about to bring it there from
+  // another name.
   fs::remove(data_dir_ + "/d/s.frm");
   ASSERT_TRUE(side_files_->restore(true, &restored).ok());
   EXPECT_FALSE(exists("d/s.frm"));
@@ -201,7 +202,7 @@ TEST_F(SideFilesTest, a_database_that_cannot_be_made_again_keeps_its_copies) {
   make_table("e", "t");
   sweep();
   fs::remove_all(data_dir_ + "/d");
-  // Stands where the options file must be written first: a directory cannot be opened for writing.
+  // Stands where the copy of the trigger file must be written: a directory cannot be opened for writing.
   fs::create_directories(data_dir_ + "/d/t.TRG~");
   std::vector<std::string> restored;
   forget();

@@ -28,7 +28,7 @@ my_bool note_connection(THD *thd, ByUser *connections) {
 Connection connection_of(THD *thd) {
   char query[kQueryBytesMax];
   const size_t length = thd_query_safe(thd, query, sizeof(query));
-  // A binary literal could do anything to a terminal.
+  // The control characters of a binary literal could do anything to a terminal.
   std::replace_if(
       query, query + length, [](char c) { return iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
   return {thd->thread_id, std::string(query, length)};

@@ -17,17 +17,18 @@ struct Connection {
   std::string query;       // the running statement, cut; empty: none
 };
 
-// By transaction.
+// By the id of the transaction.
 using Connections = std::map<uint64_t, Connection>;
 
-// Connections may end while we look: only those that the server still lists are asked.
+// The connections of the transactions. They may end meanwhile: only those that the server still lists are
+// asked.
 Connections connections_of(const std::vector<txn::TransactionInfo> &transactions);
 
 // "connection 7: UPDATE t ..."; "no connection".
 std::string describe(const Connection &connection);
 std::string describe(const Connections &connections, uint64_t transaction_id);
 
-// Of a THD whose statement cannot go on meanwhile.
+// The connection of a THD. Requires: its statement cannot go on meanwhile.
 Connection connection_of(THD *thd);
 
 }  // namespace atoll::plugin

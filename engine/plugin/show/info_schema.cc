@@ -180,7 +180,7 @@ const char *compression_name(lsm::Algorithm algorithm) {
   return "";
 }
 
-// Other users' tables and rows are seen only by those who may see their queries.
+// Only users who may see the queries of other users see their tables and rows.
 bool may_see(THD *thd) {
   return engine::running() != nullptr && !check_global_access(thd, PROCESS_ACL, true);
 }

@@ -12,12 +12,12 @@
 
 namespace atoll::plugin {
 
-// Of the tables there are when it is made.
+// Knows the tables that exist when it is made.
 class KeyOwners {
  public:
   explicit KeyOwners(const catalog::Catalog &catalog);
 
-  // nullptr: a TEMPORARY table, or one dropped meanwhile.
+  // The table that a key belongs to. nullptr: it is TEMPORARY, or was dropped meanwhile.
   catalog::TablePtr table(uint32_t family_id, std::string_view key) const;
   // The only table of a family; nullptr for the shared family and the catalog.
   catalog::TablePtr sole_table(uint32_t family_id) const;
@@ -26,8 +26,8 @@ class KeyOwners {
 
   // The index of a key; "" for the rows of a table without primary key.
   static std::string_view index_name(const catalog::TableDef &table, std::string_view key);
-  // The values in a key: (7, 'a'), with those that cannot be read in hexadecimal (all, if nobody has the
-  // table open).
+  // The values in a key: (7, 'a'). Values that cannot be read are shown in hexadecimal; if nobody has the
+  // table open, all are.
   static std::string values(const catalog::TableDef &table, std::string_view key);
 
   // "db.table, index name, key (7, 'a')".

@@ -14,7 +14,7 @@
 namespace atoll::plugin {
 namespace {
 
-// A change is seldom alone. Then at most one PUT a minute.
+// The wait after a change, which is seldom alone, and the least time between two PUTs.
 constexpr auto kQuiet = std::chrono::seconds(10), kBetweenWrites = std::chrono::seconds(60);
 
 // `text` as a JSON string.
@@ -32,7 +32,7 @@ std::string json(std::string_view text) {
   return out.append(1, '"');
 }
 
-// As SQL writes it; a partition keeps what follows its table's name.
+// The name as SQL writes it; that of a partition keeps what follows the table's name.
 std::string shown_name(const std::string &name) {
   const std::string whole(catalog::whole_table(name));
   return handler::sql_name(whole) + name.substr(whole.size());

@@ -1,5 +1,5 @@
 // Writes the names of tables and indexes into the bucket as hint/tables, so that `atollctl du` and `atollctl
-// ui` can say them: the catalog lies in table files, which only RocksDB reads. Advice only: nothing reads it
+// ui` can show them: the catalog lies in table files, which only RocksDB reads. Advice only: nothing reads it
 // to open a table.
 //
 // One thread. It writes a few seconds after the start and after a change of definitions, at most once a
@@ -25,9 +25,9 @@ class NameHint {
   using Clock = std::chrono::steady_clock;
   void look();
 
-  // Of the thread below.
+  // These belong to the thread below.
   uint64_t seen_generation_ = 0;  // of the catalog, at the last look
-  Clock::time_point due_{};       // when the definitions will have been still for long enough
+  Clock::time_point due_{};       // some time after the first change that is not written yet
   bool is_due_ = false;
   std::string written_;
   Background background_;  // last: uses all of the above

@@ -24,7 +24,7 @@
 namespace atoll::plugin {
 namespace {
 
-// Longer lists say so; a screen is enough to see what is wrong.
+// A longer list is cut, and says so; a screen is enough to see what is wrong.
 constexpr size_t kListedMax = 50;
 
 struct Numbers {
@@ -141,7 +141,7 @@ void list_all(THD *thd, st_mysql_show_var *variable, enum_var_type scope) {
   variable->value = reinterpret_cast<char *>(list);
 }
 
-// The server does not look at the result, so a list is there in any case.
+// The server ignores the returned code, so a list is set in any case.
 int show_all(THD *thd, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type scope) {
   static st_mysql_show_var none[] = {{nullptr, nullptr, SHOW_UNDEF}};
   variable->type = SHOW_ARRAY;

@@ -48,7 +48,8 @@ class ActionFunction final : public Item_str_func {
     fix_char_length(kResultCharsMax);
     return false;
   }
-  // Neither a constant nor the same for two statements: the optimizer must not call it, nor EXPLAIN.
+  // The value is no constant, and not the same in two statements: neither the optimizer nor EXPLAIN may call
+  // the function.
   bool const_item() const override { return false; }
   table_map used_tables() const override { return used_tables_cache | RAND_TABLE_BIT; }
   bool is_expensive() override { return true; }
@@ -119,7 +120,8 @@ bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments) {
   return true;
 }
 
-// The server only looks at the statement. Derived tables and subqueries are evaluated even then.
+// Whether the server only looks at the statement and does not execute it. Derived tables and subqueries are
+// evaluated even then.
 bool is_only_looked_at(LEX &lex) {
   return lex.is_ps_or_view_context_analysis() || (lex.describe != 0 && !lex.analyze_stmt);
 }
@@ -166,7 +168,7 @@ class CreateActionFunction final : public Create_native_func {
 
 }  // namespace
 
-// They live as long as the library.
+// The functions made here live as long as the library.
 Create_func *action_function(const SqlAction *action) { return new CreateActionFunction(action); }
 
 }  // namespace atoll::plugin

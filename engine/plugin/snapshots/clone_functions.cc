@@ -99,14 +99,14 @@ Status lock(THD *thd, MDL_key::enum_mdl_namespace kind, const std::string &datab
   return thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout) ? kReported : Status::Ok();
 }
 
-// As CREATE TABLE locks, and writers of the source wait.
+// Locks the clone's name as CREATE TABLE does, and the source so that its writers wait.
 Status lock(THD *thd, const Pair &pair) {
   ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::SCHEMA, pair.clone.database, "", MDL_INTENTION_EXCLUSIVE));
   ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::TABLE, pair.clone.database, pair.clone.table, MDL_EXCLUSIVE));
   return lock(thd, MDL_key::TABLE, pair.source.database, pair.source.table, MDL_SHARED_NO_WRITE);
 }
 
-// As the server wants names.
+// The name in the form that the server's functions want.
 LEX_CSTRING lex(const std::string &name) { return {name.data(), name.size()}; }
 
 bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
@@ -124,14 +124,15 @@ Status refuse_taken(THD *thd, const Name &name) {
   return Status(Code::kInvalid, "there is a table " + name.shown() + " already");
 }
 
-// The table, and with it its partitions.
+// Adds the orders for the table and for its partitions.
 Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *orders) {
   ATOLL_RETURN_IF_ERROR(refuse_taken(thd, pair.clone));
   ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));  // DROP DATABASE may have been before us
   const auto tables = engine::running()->catalog()->with_partitions(pair.source.directory, pair.source.file);
   if (tables.empty()) return Status(Code::kInvalid, "there is no ATOLL table " + pair.source.shown());
   for (const catalog::TablePtr &table : tables) {
-    // They hold no metadata lock, and could commit to some partitions before and to others after.
+    // Prepared transactions hold no metadata lock, and could commit to some partitions before the clone is
+    // made and to others after that.
     if (handler::refuse_for_prepared_writers(*table)) return kReported;
     const std::string partition = table->name.substr(catalog::whole_table(table->name).size());
     orders->push_back({table, pair.clone.directory, pair.clone.file + partition});
@@ -155,7 +156,8 @@ Status bring_to_bucket(const std::vector<Pair> &pairs) {
   return running->gate().publish_all();
 }
 
-// The server's own files of a table. Where they cannot be written, the server finds the table by discovery.
+// Writes the server's own files of a table. Where they cannot be written, the server finds the table by
+// discovery.
 void write_files(const Pair &pair) {
   const catalog::TablePtr table = engine::running()->catalog()->find(pair.clone.directory, pair.clone.file);
   if (!table) return;
@@ -204,7 +206,7 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
   return Status::Ok();
 }
 
-// What the server knows in the schema beside `tables`: views, and tables of other engines.
+// Counts what the server knows in the schema beside `tables`: views, and tables of other engines.
 size_t others_in(const std::string &directory, const std::set<std::string> &tables) {
   size_t others = 0;
   std::error_code ignored;

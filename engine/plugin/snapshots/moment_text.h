@@ -1,4 +1,4 @@
-// Moments for people.
+// Moments as text for people.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace atoll::plugin {
 
-// Of microseconds since 1970: "2026-01-31 23:59:59.000000 UTC".
+// The text of a moment in microseconds since 1970: "2026-01-31 23:59:59.000000 UTC".
 std::string utc_text(uint64_t time_us);
 
 }  // namespace atoll::plugin

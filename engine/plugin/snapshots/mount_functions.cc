@@ -46,7 +46,7 @@ Status parse_schema(std::string name, Schema *schema) {
   return Status::Ok();
 }
 
-// The server's own files of a mounted schema.
+// Writes the server's own files of a mounted schema.
 bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount> &mount) {
   const auto write = [&](const std::string &name, const std::string &content) {
     return write_content(schema.directory / name, content);
@@ -59,7 +59,8 @@ bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount
   return true;
 }
 
-// A directory in which somebody has put something else stays, as a schema of his.
+// Removes the directory of a mounted schema. If somebody has put something else into it, it stays, as an
+// ordinary schema.
 void remove_files(const fs::path &directory) {
   std::error_code ignored;
   if (!fs::remove(directory / engine::kMountMarker, ignored)) return;
@@ -80,7 +81,7 @@ Status lock_schema(THD *thd, const Schema &schema) {
   return lock_schema_name(thd, schema.sql_name.c_str()) ? Status(Code::kInterrupted, "") : Status::Ok();
 }
 
-// The server would wait for this statement itself.
+// Refuses a statement that itself reads a table of the schema: it would wait for itself.
 Status refuse_own_use(const THD *thd, const Schema &schema) {
   for (const TABLE *table = thd->open_tables; table != nullptr; table = table->next)
     if (schema.sql_name == std::string_view(table->s->db.str, table->s->db.length))
@@ -88,7 +89,7 @@ Status refuse_own_use(const THD *thd, const Schema &schema) {
   return Status::Ok();
 }
 
-// HANDLER ... OPEN of this connection; those of others are closed by the lock.
+// Closes the table where this connection has it open by HANDLER; the lock does that for other connections.
 void close_own_handlers(THD *thd, const Schema &schema, const std::string &name) {
   const LEX_CSTRING database{schema.sql_name.data(), schema.sql_name.size()}, table{name.data(), name.size()};
   TABLE_LIST one;
@@ -131,7 +132,7 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   // A user without SELECT on the schema must not read its past either.
   if (check_access(thd, SELECT_ACL, source.sql_name.c_str(), nullptr, nullptr, true, false))
     return Status(Code::kInvalid, "");
-  // Also with atoll_durability=local: a moment has all that was committed before it.
+  // Needed with atoll_durability=local, too: a moment has all that was committed before it.
   ATOLL_RETURN_IF_ERROR(running->gate().publish_all());
   std::shared_ptr<const engine::Mount> mount;
   ATOLL_RETURN_IF_ERROR(running->mounts()

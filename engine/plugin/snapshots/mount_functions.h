@@ -16,7 +16,7 @@ namespace atoll::plugin {
 Create_func *mount_function();
 Create_func *unmount_function();
 
-// Takes away what a former process had mounted. At start, before anybody connects.
+// Removes what a former process had mounted. Called at start, before anybody connects.
 void remove_former_mounts(engine::Mounts *mounts, const std::string &data_dir);
 
 }  // namespace atoll::plugin

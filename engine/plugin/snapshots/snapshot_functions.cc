@@ -30,7 +30,7 @@ Status run_drop_snapshot(const std::vector<std::string> &arguments, std::string 
 }  // namespace
 
 Status make_snapshot(const std::string &name, std::string *what) {
-  // Also with atoll_durability=local: the snapshot holds all that was committed before it.
+  // Needed with atoll_durability=local, too: the snapshot holds all that was committed before it.
   ATOLL_RETURN_IF_ERROR(engine::running()->gate().publish_all());
   const auto describe = [what](const atoll_snapshot *made) {
     *what = "snapshot '" + std::string(made->name) + "': " + commit_text(*made) + ", " +

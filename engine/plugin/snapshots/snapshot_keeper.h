@@ -23,7 +23,7 @@ class SnapshotKeeper {
   void look();
   Status keep(const std::string &text, time_t now);
 
-  // Of the thread below.
+  // These belong to the thread below.
   std::string done_for_;    // the schedule and the periods for which all is done
   std::string complained_;  // the schedule or failure that was logged last
   time_t next_try_ = 0;     // after a failure

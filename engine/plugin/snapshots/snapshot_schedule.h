@@ -1,4 +1,4 @@
-// Which snapshots are to be made and dropped by themselves. Pure.
+// Which snapshots the server is to make and to drop by itself. Pure functions.
 //
 // A schedule as atoll_snapshot_schedule has it: "hourly 24, daily 7" keeps the last 24 of the snapshots that
 // are made each hour, and the last 7 of those of each day. Days, weeks (from Monday) and months begin in UTC.
@@ -28,16 +28,16 @@ using SnapshotSchedule = std::vector<SnapshotRule>;
 // most once; numbers 1 to 1000.
 std::optional<SnapshotSchedule> parse_snapshot_schedule(std::string_view text);
 
-// Of the snapshot for the period that `now` lies in: "hourly 2026-11-24 21:00 UTC", "daily 2026-11-24 UTC",
-// "weekly 2026-11-23 UTC" (the Monday), "monthly 2026-11 UTC".
+// The name of the snapshot for the period that `now` lies in: "hourly 2026-11-24 21:00 UTC",
+// "daily 2026-11-24 UTC", "weekly 2026-11-23 UTC" (the Monday), "monthly 2026-11 UTC".
 std::string scheduled_name(SnapshotPeriod period, time_t now);
 
 struct SnapshotWork {
   std::vector<std::string> make, drop;
 };
 
-// What `schedule` wants at `now` where the snapshots `existing` are. Drops only snapshots with names of the
-// schedule's own form, of its periods.
+// What `schedule` asks for at `now`, when the snapshots `existing` are there. Drops only snapshots with names
+// of the schedule's own form, of its periods.
 SnapshotWork scheduled_work(const SnapshotSchedule &schedule, time_t now,
                             const std::vector<std::string> &existing);
 

@@ -37,7 +37,7 @@ Status read_schema_name(std::string *name) {
   *name = kept(std::move(*name));
   LEX_STRING text{name->data(), name->size()};
   const LEX_CSTRING shown{name->data(), name->size()};
-  // A name with the prefix of old releases would become a path as it stands.
+  // A name with the prefix of old releases would become a path without being encoded.
   if (name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
     return Status(Code::kInvalid, "'" + *name + "' is no name of a schema");
   return Status::Ok();

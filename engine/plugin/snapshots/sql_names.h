@@ -11,8 +11,9 @@ namespace atoll::plugin {
 // CREATE DATABASE refuses, and for information_schema, which has no directory.
 Status read_schema_name(std::string *name);
 
-// The same for a table. Errors: kInvalid for what CREATE TABLE refuses, and for the server's own names
-// (#sql..., #mysql50#..., those of partitions). Names whose files would have too long a name are among them.
+// Does the same with the name of a table. Errors: kInvalid for what CREATE TABLE refuses, for the server's
+// own names (#sql..., #mysql50#..., those of partitions), and for names whose files would have too long a
+// name.
 Status read_table_name(std::string *name);
 
 }  // namespace atoll::plugin

@@ -13,8 +13,8 @@ struct TableText {
   std::string table;
 };
 
-// Reads `table` or `database.table`; each name may stand in backticks, with those in it doubled. Errors:
-// kInvalid.
+// Reads `table` or `database.table`; each name may stand in backticks, with the backticks in it doubled.
+// Errors: kInvalid.
 Status parse_table_text(std::string_view text, TableText *out);
 
 }  // namespace atoll::plugin

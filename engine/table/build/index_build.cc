@@ -8,7 +8,8 @@
 namespace atoll::table {
 namespace {
 
-// Each thread of the scan sorts entries of each index: no more threads than can do so in the memory there is.
+// Each thread of the scan sorts entries of each index, and needs at least this much memory for each: there
+// are no more threads than the memory allows.
 constexpr uint64_t kSortBytesMin = 1 << 20;
 
 }  // namespace
@@ -20,8 +21,8 @@ IndexBuild::IndexBuild(Plan plan, Resources resources, BuildView *view)
       layout_(*plan_.layout),
       has_virtual_(view->has_virtual()) {}
 
-// Numbers are given in the order of the scan, which is that of the old keys, and rows that move keep their
-// order.
+// Rows that are numbered come in the order of their numbers, and claims to numbers in the order of the scan,
+// which is that of the old keys. Rows that move keep their order.
 void IndexBuild::open_row_streams() {
   if (moves()) {
     const bool numbered = layout_.hidden_primary();
@@ -52,7 +53,7 @@ void IndexBuild::open_streams() {
   }
 }
 
-// The row under its new key, and the claim to that key.
+// Adds the row under its new key, and the claim to that key.
 Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   const bool numbered = layout_.hidden_primary();
   std::string &key = encoder->primary_key;
@@ -65,8 +66,8 @@ Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::str
   return load_->add(claims_stream_, plan_.rekey->claim_to_number(old_key), number);
 }
 
-// A server may have another order of a collation than the one that made the keys: then they would have to be
-// made anew, and so the rows sorted again.
+// Refuses rows whose keys this server would make otherwise, because it has another order of a collation than
+// the server that made them: the keys would have to be made anew, and the rows sorted again.
 Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   std::string &key = encoder->primary_key;
   if (layout_.hidden_primary())
@@ -173,7 +174,7 @@ Status IndexBuild::run() {
 }
 
 // The row that clashes goes into the record that the message is made from. If the primary key changes, rows
-// are not under their new keys yet: then it is what the entry says of the row.
+// are not under their new keys yet: then the record gets what the entry says of the row.
 void IndexBuild::show_duplicate() {
   for (size_t i = 0; i < streams_.size(); i++)
     if (streams_[i] == load_->duplicate_stream()) duplicate_index_ = plan_.indexes[i];

@@ -34,8 +34,8 @@ class BuildView {
   virtual Status compute() = 0;
   // For a message about a duplicate: puts the columns' defaults into record().
   virtual void clear_record() = 0;
-  // Likewise the row that has `primary_key` as of `snapshot`, or the defaults if it cannot be read. Its text
-  // stands in *buffer.
+  // Likewise puts the row there that has `primary_key` as of `snapshot`, or the defaults if it cannot be
+  // read. The packed row stands in *buffer.
   virtual void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
                         std::string *buffer) = 0;
   // Is the build to end?
@@ -46,10 +46,10 @@ class IndexBuild {
  public:
   static constexpr size_t kNoIndex = SIZE_MAX;
 
-  // `source`: of the table as it is. `layout`: of the altered table; the rows move if it is in another
-  // family. `indexes`: those to fill, by number in the layout. `snapshot`: the rows to fill them from; the
-  // caller releases it. `rekey`: set if the primary key changes. Where rows are written anew, the primary
-  // key, if there is one, is among the indexes.
+  // `source`: the layout of the table as it is. `layout`: that of the altered table; the rows move if it is
+  // in another family. `indexes`: those to fill, by number in the layout. `snapshot`: the rows to fill them
+  // from; the caller releases it. `rekey`: set if the primary key changes. Where rows are written anew, the
+  // primary key, if there is one, is among the indexes.
   struct Plan {
     std::shared_ptr<const Layout> source, layout;
     std::vector<size_t> indexes;
@@ -63,13 +63,13 @@ class IndexBuild {
     size_t scan_threads = 1;
   };
 
-  // What is pointed to lives longer.
+  // What the arguments point to must outlive this object.
   IndexBuild(Plan plan, Resources resources, BuildView *view);
 
   // Errors: kDuplicate (duplicate_index() says of which index; the view's record holds the values that
   // clash), kInterrupted, and those of BulkLoad. After an error nothing is in the indexes.
   Status run();
-  // kNoIndex: of none that is known.
+  // The index of the duplicate, by number in the layout; kNoIndex: it is not known.
   size_t duplicate_index() const { return duplicate_index_; }
 
  private:

@@ -22,7 +22,8 @@ std::string shown(std::string_view bytes) {
 Status TableCheck::run(bool with_files) {
   if (with_files) ATOLL_RETURN_IF_ERROR(check_files());
   ATOLL_RETURN_IF_ERROR(check_rows());
-  // What a row that cannot be read would have in the indexes is not known.
+  // The entries of a row that cannot be read are not known, so indexes are checked only if there was no
+  // problem.
   return problems_ == 0 ? check_indexes() : Status::Ok();
 }
 
@@ -31,14 +32,14 @@ void TableCheck::complain(const std::string &index, const std::string &problem) 
   view_.complain(index, problem);
 }
 
-// Damage that does not keep the check from going on becomes a problem.
+// Names damage that does not keep the check from going on as a problem.
 Status TableCheck::note(const Status &status, const std::string &index, const std::string &what) {
   if (status.code() != Code::kCorruption) return status;
   complain(index, what + ": " + status.message());
   return Status::Ok();
 }
 
-// Ends early when enough problems have been named.
+// Calls `visit` for each entry from `start` to before `end`. Ends early when enough problems have been named.
 Status TableCheck::each(const std::string &start, const std::string &end, const Visit &visit) {
   txn::ScanOptions options;
   options.lower = start;

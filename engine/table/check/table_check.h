@@ -38,15 +38,15 @@ class CheckView {
 
   // Tells the user. `index`: empty for the rows.
   virtual void complain(const std::string &index, const std::string &problem) = 0;
-  // The entries of an index are not those of its rows. If it has virtual columns, the reason may be another
-  // one than damage.
+  // Called when the entries of an index are not those of its rows. If it has virtual columns, the reason may
+  // be another one than damage.
   virtual void explain_difference(size_t index) = 0;
 };
 
 // Threads: one at a time.
 class TableCheck {
  public:
-  // All live longer. `upkeep` verifies the files.
+  // What the arguments point to must outlive the check. `upkeep` verifies the files.
   TableCheck(const Layout &layout, txn::Transaction *transaction, lsm::Upkeep *upkeep, CheckView *view)
       : layout_(layout),
         transaction_(*transaction),
@@ -57,14 +57,15 @@ class TableCheck {
   // `with_files`: first verifies the checksum of each block. Ends early when it has named ten problems. Call
   // it once. Requests to the bucket: those of reading the table, and its files once more `with_files`.
   // Errors: kCorruption: something is damaged that keeps the check from going on, and view was not told of
-  // it; kInterrupted; of reading.
+  // it; kInterrupted; and those of reading.
   Status run(bool with_files);
-  // How many were named. What is behind kProblemsMax of them was not looked at.
+  // How many problems were named. After kProblemsMax of them the check stops.
   uint64_t problems() const { return problems_; }
   static constexpr uint64_t kProblemsMax = 10;
 
  private:
-  // Equal for equal sets of entries in whatever order they come; for others all but never (64 bits).
+  // A sum that is equal for equal sets of entries, in whatever order they come, and almost never for
+  // different sets (64 bits).
   class EntrySum {
    public:
     void add(std::string_view key, std::string_view value) {

@@ -1,5 +1,5 @@
 // Goal:   a check finds nothing in what RowWriter has written, while others write too, and names each entry
-//         that is missing, too many, or another one, and each row that cannot be.
+//         that is missing, too many, or another one, and each row that cannot be read.
 // Method: rows in a real database; entries are changed behind the table's back.
 #include "table/check/table_check.h"
 

@@ -13,7 +13,7 @@ using catalog::TableDef;
 
 Status killed() { return Status(Code::kInterrupted, "the statement was killed"); }
 
-// Families that no table in the catalog has yet.
+// Families that no table in the catalog has yet; they are dropped at the end, except after keep().
 class NewFamilies {
  public:
   explicit NewFamilies(lsm::Families *families) : families_(families) {}
@@ -32,7 +32,7 @@ class NewFamilies {
   std::vector<lsm::Family *> made_;
 };
 
-// Copies the rows of a table of the shared family to the place.
+// Copies the rows of a table of the shared family to `place`.
 Status copy_rows(lsm::Rows *rows, lsm::Families *families, const TableDef &source,
                  const catalog::Place &place, const std::function<bool()> &is_cancelled) {
   TableDef target = source;
@@ -63,7 +63,7 @@ TableDef definition_of(const CloneOrder &order) {
   return clone;
 }
 
-// Gives the places up, unless they are taken.
+// Places reserved in the shared family; they are given up at the end, except after keep().
 class Reserved {
  public:
   explicit Reserved(catalog::Catalog *catalog) : catalog_(catalog) {}
@@ -106,8 +106,8 @@ Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *
   }
   const Status status = catalog->add_clones(clones);
   if (status.code() == Code::kDuplicate) return status;
-  // After a failed write the definitions may be on disk all the same, so what they name must stay: opening
-  // reconciles.
+  // After a failed write the definitions may be on disk all the same, so what they name must stay: the next
+  // opening drops what no definition names.
   made.keep();
   places.keep();
   return status;

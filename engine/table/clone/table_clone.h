@@ -21,7 +21,8 @@
 
 namespace atoll::table {
 
-// A table, or with its partitions each of them, and the names that the clone gets, as in file names.
+// A table to clone, and the names that the clone gets, as in file names. A partitioned table has an order of
+// its own, beside those of its partitions.
 struct CloneOrder {
   catalog::TablePtr source;
   std::string database, name;

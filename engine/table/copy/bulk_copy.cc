@@ -33,7 +33,7 @@ Status BulkCopy::add(const uint8_t *record) {
     ATOLL_RETURN_IF_ERROR(add_entry(1 + i, key_, value_));
   }
   rows_++;
-  // Between rows only: the keys of one row all start with the same prefix.
+  // Ingestion starts between rows only: the keys of one row all start with the same prefix.
   return load_ || is_small() ? Status::Ok() : start_ingestion();
 }
 
@@ -106,7 +106,7 @@ void BulkCopy::note_duplicate(size_t stream, std::string_view key, std::string_v
   duplicate_value_.assign(value);
 }
 
-// The message about a duplicate is made from a record.
+// Fills the record from which the message about a duplicate is made.
 void BulkCopy::show_duplicate(uint8_t *record, std::string *key, std::string *value, std::string *scratch) {
   *key = duplicate_key_;
   *value = duplicate_value_;

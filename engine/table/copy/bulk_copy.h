@@ -22,7 +22,7 @@ namespace atoll::table {
 class BulkCopy {
  public:
   static constexpr size_t kSmallTableBytes = 4 << 20;
-  // With so many copies in one statement that they use up its memory, less is small.
+  // The limit when the copies of one statement are so many that they have used up its memory.
   static constexpr size_t kSmallTableBytesMin = 256 << 10;
 
   // Where the rows go. What is pointed to lives longer than the copy.
@@ -31,7 +31,8 @@ class BulkCopy {
     lsm::Loads *loads = nullptr;
     // Asked at the end: is a small table to be on the local disk when finish() returns?
     std::function<bool()> is_synced;
-    // Gives the table, which is in the shared family, one of its own; *layout: in it. Called once at most.
+    // Gives the table, which is in the shared family, a family of its own; *layout: its layout there. Called
+    // at most once.
     std::function<Status(std::shared_ptr<const Layout> *layout)> move_to_own_family;
   };
 

@@ -34,7 +34,7 @@ class BulkCopyTest : public StoredTableTest<TestTable> {
         budget_);
   }
 
-  // The i-th of `count` rows: neighbours are far from each other in both indexes.
+  // The i-th of `count` rows: rows with neighbouring i are far from each other in both indexes.
   static Row row_of(uint32_t i, uint32_t count) {
     const uint32_t id = static_cast<uint32_t>((uint64_t{i} * 7919) % count);
     const std::optional<uint32_t> unique = id % 10 == 0 ? std::nullopt : std::optional(count - id);

@@ -24,7 +24,7 @@ void RangeGuard::resume_at(const std::string &last, bool forward) {
 Status RangeGuard::protect_point(const IndexLayout &index, const std::string &key) {
   if (!(table_.protects_ranges() && index.unique) && !checks_long_unique(index)) return Status::Ok();
   const Status status = locks_.lock(key, table_.mode().lock, nullptr);
-  // SKIP LOCKED: the range is protected as any other.
+  // SKIP LOCKED does not wait for the lock: the range is protected as any other.
   if (status.code() == Code::kLockTimeout && table_.mode().skip_locked) return Status::Ok();
   kind_ = Kind::kPoint;
   return status;

@@ -1,9 +1,9 @@
 // Ranges read with locks, under REPEATABLE READ and SERIALIZABLE (docs/isolation.md).
 //
 // A scan locks the keys between one entry and the next before it trusts what its cursor shows there, and goes
-// on doing so as it moves: nobody can insert behind it. In its way may be an entry that another transaction
-// has written and not committed; the cursor does not show it. Its row is locked, so the scan waits for the
-// row's lock as it does for every row, and looks again.
+// on doing so as it moves: nobody can insert behind it. An entry may be in its way that another transaction
+// has written and not committed; the cursor does not show it. The row of that entry is locked, so the scan
+// waits for the row's lock as it does for every row, and looks again.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class RangeGuard {
 
   // A scan begins at `from`: forward the first key it may return, backward the first that it may not.
   void start(std::string_view from, bool forward);
-  // It goes on behind the row with key `last`, which was read in another way or in the other direction.
+  // The scan goes on behind the row with key `last`, which was read in another way or in the other direction.
   void resume_at(const std::string &last, bool forward);
   bool is_forward() const { return is_forward_; }
 
@@ -32,7 +32,7 @@ class RangeGuard {
   // lock the same key, so a scan that gets the lock has waited for them. Requires: `key` has all parts of
   // unique index `index`, and none of them is NULL. Errors: those of the lock.
   Status protect_point(const IndexLayout &index, const std::string &key);
-  // Whether that was done.
+  // Whether protect_point() has locked the key.
   bool is_point() const { return kind_ == Kind::kPoint; }
   // Called when the locked `key` has no row. Replaces the row lock by a lock on the range of this key, which
   // keeps only inserts away: other transactions may look for the key as well. Where ranges are not protected,

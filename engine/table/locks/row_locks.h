@@ -2,7 +2,7 @@
 //
 // READ COMMITTED, UPDATE: a scan does not wait for a row that another transaction has locked. It returns the
 // row as last committed (a semi-consistent read), and only if that matches the server asks for it again; then
-// it is waited for.
+// the scan waits for the row.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class RowLocks {
  public:
   explicit RowLocks(const OpenTable &table) : table_(table) {}
 
-  // Locks what need not exist. *waited (may be nullptr): whether somebody else had it. TEMPORARY tables have
-  // no locks. Errors: those of LockTable::lock().
+  // Locks a key, which need not exist. *waited (may be nullptr): whether another transaction had it locked.
+  // TEMPORARY tables have no locks. Errors: those of LockTable::lock().
   Status lock(std::string_view key, RowLock mode, bool *waited) {
     return lock(key, mode, table_.lock_wait(), waited);
   }
@@ -28,7 +28,7 @@ class RowLocks {
   void give_back(std::string_view primary_key);
   // Gives back the lock of a key that has no row, whatever the isolation level.
   void release(std::string_view key);
-  // The lock of the row that is read now was not taken yet.
+  // Called before a row is locked: the newest lock is not that of the row that is read now.
   void forget_newest() { newest_is_new_ = false; }
 
   // ---- semi-consistent reads ----

@@ -40,8 +40,9 @@ class ParallelScan {
     std::function<Status(std::string_view key, std::string_view stored, std::string *buffer,
                          std::string_view *row)>
         whole_row;
-    // Set: the threads call it with each row as it is stored, and next() is not used, but wait(). `thread`
-    // counts from 0, below thread_count(); each has its rows in ascending order. An error ends the scan.
+    // If set, the threads call it with each row as it is stored, and the caller uses wait() in place of
+    // next(). `thread` counts from 0, below thread_count(); each thread gets its rows in ascending order. An
+    // error ends the scan.
     std::function<Status(size_t thread, std::string_view key, std::string_view stored)> take;
   };
 

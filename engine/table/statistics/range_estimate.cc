@@ -15,9 +15,9 @@ namespace {
 
 constexpr uint64_t kProbeEntries = 8;
 constexpr uint64_t kCountedEntries = 100;
-// From here on files tell better.
+// From this number of rows on, the sizes of files tell better.
 constexpr double kInterpolatedMax = 1024;
-// So much the densities at two places may differ.
+// The factor by which the densities at two places may differ.
 constexpr double kDensityRatioMax = 8;
 constexpr double kUsualRatio = 1.5;
 constexpr uint32_t kTrustedDensities = 32;
@@ -42,7 +42,8 @@ class KeyScale {
   size_t shared_ = 0;
 };
 
-// Whether all keys from `first` to before `end` begin with the same bytes, those `end` is the successor of.
+// Whether all keys from `first` to before `end` begin with the same bytes, and `end` is the successor of
+// these bytes.
 bool is_end_of_prefix(std::string_view first, std::string_view end) {
   if (end.empty() || first.size() < end.size()) return false;
   const size_t last = end.size() - 1;
@@ -72,10 +73,11 @@ class RangeWalk {
       : cursor_(*cursor), bounds_(bounds), cache_(*cache) {}
 
   Probe probe(std::string_view from, uint64_t entries_max);
-  // From the entry under the cursor on, until `found` has `entries_max`; the cursor stays on the last of
-  // them.
+  // Counts entries from that under the cursor on, until `found` has `entries_max`; the cursor stays on the
+  // last of them.
   void count_entries(uint64_t entries_max, Probe *found);
-  // Whether the range, of which the first entries were read, seems to have no more than may be remembered.
+  // Whether the range, of which the first entries were read, seems to have no more entries than may be
+  // remembered.
   bool seems_small(const Probe &start) const;
   // What the density of the keys at the start of the range and in the middle says. Negative: nothing.
   double interpolate_rows(const Probe &start);
@@ -148,16 +150,16 @@ double RangeWalk::interpolate_rows(const Probe &start) {
   return first_half + static_cast<double>(end - middle) * other;
 }
 
-// As dense as the last estimate found its range all along: then one place tells. Now and then two are asked
-// again.
+// Whether the keys are about as dense as the last estimate found them at both places: then one place is
+// enough. Now and then two are asked again.
 bool RangeWalk::is_usual_density(double density) {
   const double usual = cache_.key_density;
   return density < usual * kUsualRatio && usual < density * kUsualRatio &&
          ++cache_.trusted_densities % kTrustedDensities != 0;
 }
 
-// As a share of the index: files hold rows and entries of all indexes, so the size of an entry is known on
-// average only; in the share it cancels out.
+// Estimates the rows as a share of the index: files hold rows and entries of all indexes, so the size of an
+// entry is known on average only; in the share it cancels out.
 double rows_by_size(const Layout &layout, lsm::Figures *figures, EstimateCache *cache,
                     const EstimateRequest &request) {
   const IndexLayout &index = layout.index(request.index);

@@ -22,7 +22,7 @@
 
 namespace atoll::table {
 
-// What the estimates of one table have found, for the next ones. Shared by all who have it open.
+// What the estimates of one table have found, kept for the next ones. Shared by all that have the table open.
 // Threads: any.
 class EstimateCache {
  public:
@@ -30,7 +30,7 @@ class EstimateCache {
   std::atomic<double> key_density{0};  // 0: unknown
   std::atomic<uint32_t> trusted_densities{0};
 
-  // Entries of an index by the sizes of files: `count`'s answer, kept for a second.
+  // How many entries an index has, by the sizes of files: what `count` returned, kept for a second.
   uint64_t index_entries(size_t index, const std::function<uint64_t()> &count);
 
  private:
@@ -50,9 +50,9 @@ struct EstimateRequest {
   bool is_read_afterwards = true;
 };
 
-// At least 1, and no more than the table has, unless more were counted. Moves the cursor of entries. Requests
-// to the bucket: as a read of the entries that are counted, a hundred at most. A range that cannot be read
-// counts as what was read of it: the statement's read says why.
+// The estimate: at least 1, and no more than the table has, unless more were counted. Moves the cursor of
+// entries. Requests to the bucket: as a read of the entries that are counted, a hundred at most. A range that
+// cannot be read counts as what was read of it: the statement's read says why.
 uint64_t estimate_rows(RowCursor *reader, lsm::Figures *figures, EstimateCache *cache,
                        const EstimateRequest &request);
 

@@ -83,7 +83,7 @@ TEST_P(RangeEstimateTest, ranges_of_some_hundred_rows_are_within_a_factor_of_two
   }
 }
 
-// Of these, sizes are asked: those of a memtable are rough.
+// For these ranges sizes are asked, and those of a memtable are rough.
 TEST_P(RangeEstimateTest, longer_ranges_are_neither_taken_for_few_rows_nor_for_all) {
   fill(kSpread);
   for (int i = 0; i < kRanges; i++) {

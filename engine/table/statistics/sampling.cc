@@ -9,7 +9,7 @@
 namespace atoll::table {
 namespace {
 
-// Pieces of an index that are looked at: values that cluster at one end must not stand for the whole.
+// How many pieces of an index are looked at: values that cluster at one end must not stand for the whole.
 constexpr size_t kPieces = 8;
 
 // Counts where the value of the first 1, 2, ... parts, those of the primary key behind the index's own
@@ -82,7 +82,7 @@ Status sample_index(const Layout &layout, const IndexLayout &index, lsm::Figures
     ATOLL_RETURN_IF_ERROR(sample_piece(layout, starts[i], end, piece_entries, is_cancelled, &counter));
   }
   const bool whole = starts.size() == 1 && counter.entries() < piece_entries;
-  // The fewest of all indexes: rows that are committed meanwhile are in those that come later only.
+  // The fewest of all indexes: rows that are committed meanwhile are only in the indexes that are read later.
   const auto entries = static_cast<int64_t>(counter.entries());
   if (whole) out->rows = out->rows < 0 ? entries : std::min(out->rows, entries);
   out->records_per_key.push_back(counter.records_per_key(whole));

@@ -16,17 +16,18 @@ namespace atoll::table {
 
 struct TableStatistics {
   int64_t rows = -1;  // -1: unknown
-  // How many there were when records_per_key was sampled: with rows of transactions that were not committed
-  // then, fewer than `rows`. -1: never sampled. Earlier builds did not store it; decode() takes `rows` then.
+  // How many rows there were when records_per_key was sampled: fewer than `rows` if some were of transactions
+  // that were not committed then. -1: never sampled. Earlier builds did not store it; decode() takes `rows`
+  // then.
   int64_t sampled_rows = -1;
   // Per index, for its first 1, 2, ... parts, and then those of the primary key: rows per distinct value,
   // rounded, at least 1. Earlier builds stored the index's own parts only.
   std::vector<std::vector<uint64_t>> records_per_key;
 };
 
-// As the catalog stores them.
+// The text in which the catalog stores them.
 std::string encode(const TableStatistics &statistics);
-// False: not statistics, or none.
+// False: the text is empty, or is not statistics.
 bool decode(std::string_view text, TableStatistics *statistics);
 
 // Samples each index in pieces spread over it, about `entries_max` entries of each. `out->rows` is set only

@@ -1,5 +1,5 @@
 // Goal:   a sample says how many rows share a value, exactly of small tables and nearly of large ones; what
-//         the catalog stores is read back, and what is none is refused.
+//         the catalog stores is read back, and other texts are refused.
 // Method: tables whose values have known frequencies, in files; random texts. The seed is printed.
 #include "table/statistics/sampling.h"
 

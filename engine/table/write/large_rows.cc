@@ -5,7 +5,7 @@
 namespace atoll::table {
 namespace {
 
-// What the keys of all pieces of all rows begin with.
+// The bytes with which the keys of all pieces of all rows begin.
 std::string start_of_pieces(const Layout &layout) {
   return codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
 }

@@ -23,7 +23,7 @@ namespace atoll::table {
 Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std::string_view primary_key,
                     std::string_view stored, std::string *buffer, std::string_view *row);
 
-// The same for a reference, `stored`, as a transaction sees it, own changes included.
+// Puts together the row of a reference, `stored`, as a transaction sees it, own changes included.
 Status join_row_at(const Layout &layout, txn::Transaction *transaction, txn::ReadAt at,
                    std::string_view primary_key, std::string_view stored, std::string *row);
 

@@ -1,5 +1,5 @@
 // Goal:   a row in pieces is read as it was written, changes and goes with all its pieces, and is corruption
-//         when a piece is missing or another one.
+//         when a piece is missing or is another one.
 // Method: a table with one BLOB; sizes around the limit and around whole numbers of pieces; pieces are
 //         changed behind the table's back. (CHECK TABLE finds a piece too many.)
 #include "table/write/large_rows.h"
@@ -121,7 +121,7 @@ class LargeRowsTest : public StoredTableTest<BlobTable> {
     if (!status_.ok() || found != RowCursor::Found::kRow) return std::nullopt;
     return std::string(table_.body(session_->record()));
   }
-  // Those that are committed.
+  // How many pieces are committed.
   uint64_t pieces() {
     uint64_t count = 0;
     EXPECT_TRUE(count_row_pieces(*layout_, UINT64_MAX, &count).ok());

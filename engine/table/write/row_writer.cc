@@ -5,7 +5,7 @@
 
 namespace atoll::table {
 
-// The server keeps tables open for long: the memory of a large row would stay with each that had one.
+// The server keeps tables open for long: the memory of a large row would stay with each table that had one.
 void RowWriter::end_statement() {
   constexpr size_t kKeptBytesMax = 1 << 20;
   absent_keys_ = {};
@@ -105,8 +105,9 @@ Status RowWriter::check_index(size_t index, const uint8_t *record, const uint8_t
   return check_unique_entry(index, entry_key_);
 }
 
-// No entry may start with `start`, the user's parts of unique index `index`. The row of one that does is
-// locked before it counts: its transaction may be removing it, which this one cannot see.
+// Refuses the key if an entry starts with `start`, the user's parts of unique index `index`. The row of such
+// an entry is locked before the entry counts: another transaction may be removing it, which this one cannot
+// see.
 Status RowWriter::check_unique_entry(size_t index, const std::string &start) {
   ATOLL_RETURN_IF_ERROR(locks_.lock(start, RowLock::kExclusive, nullptr));
   std::string locked, entry, primary_key;
@@ -172,8 +173,8 @@ Status RowWriter::pack_old_row(const uint8_t *record) {
   return Status::Ok();
 }
 
-// Stores packed_row_, or the record in pieces. Unless it is new, pieces of its former version that are left
-// over go.
+// Stores packed_row_, or the record in pieces. Unless the row is new, removes the pieces of its former
+// version that are left over.
 Status RowWriter::put_row(const uint8_t *record, bool in_pieces, bool is_new) {
   const auto put = [&](std::string_view stored) {
     return is_new ? transaction()->insert(family(), primary_key_, stored, table_.lock_wait())
@@ -205,8 +206,8 @@ Status RowWriter::remove_pieces(const std::string &primary_key, uint64_t from) {
 
 // ---- Entries -------------------------------------------------------------------------------------
 
-// What Transaction::put() wants to know of an entry. 0 also for entries with NULL, which are never looked
-// for.
+// How many bytes of an entry's key must be unique, as Transaction::put() wants to know. 0 for entries with
+// NULL, too, which are never looked for.
 size_t RowWriter::unique_length(size_t index, const std::string &entry_key) const {
   return layout().index(index).unique ? layout().unique_length(index, entry_key) : 0;
 }
@@ -229,7 +230,8 @@ Status RowWriter::update_entries(const uint8_t *old_record, const uint8_t *new_r
     layout().secondary_entry(i, old_record, old_primary_key_, &old_entry_key_, &old_entry_value_, &has_null);
     layout().secondary_entry(i, new_record, primary_key_, &entry_key_, &entry_value_, &has_null);
     const bool same_key = old_entry_key_ == entry_key_;
-    // Unchanged entries too are written when the snapshot does not show them, or lost them above.
+    // Unchanged entries, too, are written if the snapshot does not show them, or if remove_snapshot_entries()
+    // has removed them.
     if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
     if (same_key) {
       ATOLL_RETURN_IF_ERROR(
@@ -249,9 +251,9 @@ Status RowWriter::remove_entry(size_t index, const uint8_t *record, const std::s
   return transaction()->remove(family(), old_entry_key_, unique_length(index, old_entry_key_));
 }
 
-// Under REPEATABLE READ the snapshot may show an older version of the row than the one being changed, even
-// of a row that is deleted by now. Its index entries must not be found any more by this transaction.
-// Sets snapshot_differs_, as compared with `current_row`.
+// Removes the index entries of the version of the row that the snapshot shows: under REPEATABLE READ it may
+// be older than the one being changed, even of a row that is deleted by now, and this transaction must not
+// find its entries any more. Sets snapshot_differs_ by comparing that version with `current_row`.
 Status RowWriter::remove_snapshot_entries(const std::string &primary_key, std::string_view current_row) {
   snapshot_differs_ = false;
   const size_t secondary = layout().index_count() - (layout().hidden_primary() ? 0 : 1);

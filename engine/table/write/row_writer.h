@@ -30,7 +30,7 @@ class WriteView {
   virtual Status each_index_of(std::string_view packed, const Use &use) = 0;
 };
 
-// Learns of each change of a row, in the same transaction: an index is being built meanwhile.
+// Learns of each change of a row, in the same transaction, while an index is being built.
 class ChangeLog {
  public:
   struct RowImage {
@@ -66,9 +66,9 @@ class RowWriter {
   // Errors: as insert(), but for kDuplicate.
   Status remove(const uint8_t *record, uint64_t hidden_id);
 
-  // Of the row that was inserted or updated last.
+  // The primary key of the row that was inserted or updated last.
   const std::string &primary_key() const { return primary_key_; }
-  // After kDuplicate; in the server's numbering.
+  // The index of the duplicate, after kDuplicate; in the server's numbering.
   size_t duplicate_index() const { return duplicate_index_; }
 
  private:

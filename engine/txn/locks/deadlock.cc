@@ -20,7 +20,7 @@ namespace atoll::txn {
 void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
   MutexLock guard(mutex_of(*request));
   if (request->state != RequestState::kWaiting) return;
-  // Held here: each_blocker() does not know of it.
+  // The graph mutex is held here, but the thread analysis does not see that when each_blocker() calls this.
   const auto push = [&](Request *target) ATOLL_UNCHECKED_THREADS {
     if (target == nullptr || target->visited_epoch == epoch) return;
     target->visited_epoch = epoch;

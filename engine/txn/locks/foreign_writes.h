@@ -49,8 +49,8 @@ bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view
 bool find_write(const WriteExtents &extents, uint32_t family_id, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 
-// Of each family (families with the same low bits share a place): transactions that have written to it and
-// not ended, and how many have ended.
+// Counts for each family (families with the same low bits share a place) the transactions that have written
+// to it and not ended, and those that have ended.
 class FamilyActivity {
  public:
   struct alignas(64) Place {

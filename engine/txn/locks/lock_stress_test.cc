@@ -1,11 +1,9 @@
 // Goal:   LOCK-1 to LOCK-3 and LOCK-5 hold under concurrency: never two holders that conflict, no lost
-//         wake-up, every
-// deadlock
-//         broken, no deadlock reported where none can be, no holder used after its end.
-// Method: threads take and give back random locks; each grant is checked against a model of who holds
-//         what; waits have a timeout that is never reached unless a wake-up or a deadlock was missed.
-//         Run under ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS sets the
-//         length.
+//         wake-up, every deadlock broken, no deadlock reported where none can be, no holder used after its
+//         end.
+// Method: threads take and give back random locks; each grant is checked against a model of who holds what;
+//         waits have a timeout that is never reached unless a wake-up or a deadlock was missed. Run under
+//         ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS sets the length.
 
 #include <gtest/gtest.h>
 
@@ -85,7 +83,8 @@ struct Settings {
 
 std::string name_of(int key) { return "index-" + std::string(1, static_cast<char>('A' + key)); }
 
-// What a worker's transaction is to the before-wait callback: must live as long as the callback runs.
+// The user of a worker's transaction, which the before-wait callback gets: it must live as long as the
+// callback runs.
 struct User {
   std::atomic<uint64_t> alive{0x600D};
   ~User() { alive = 0xDEAD; }

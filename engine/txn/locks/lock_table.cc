@@ -1,9 +1,9 @@
 // Row locks, their holders and their queues. Range locks are in range_lock.cc, row ranges in row_range.cc,
-// waiting is in lock_wait.cc,
-// the search for deadlocks in deadlock.cc, the data structures and the order of mutexes in lock_table_impl.h.
+// waiting in lock_wait.cc, the search for deadlocks in deadlock.cc, the data structures and the order of
+// mutexes in lock_table_impl.h.
 //
-// The common case, a free lock, costs one shard mutex, one allocation and one hash lookup. Only who must
-// wait takes the graph mutex.
+// The common case, a free lock, costs one shard mutex, one allocation and one hash lookup. Only a request
+// that must wait takes the graph mutex.
 
 #include "txn/locks/lock_table.h"
 
@@ -86,7 +86,7 @@ bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mod
   return true;
 }
 
-// `spare` becomes the grant of a further holder; without one it is made here.
+// `spare` becomes the grant of a further holder; without a spare one, the grant is allocated here.
 Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode, std::unique_ptr<Grant> spare) {
   ATOLL_ASSERT_DEAR(holders_allow(lock, owner, mode));
   Grant *grant = &lock->first;
@@ -158,14 +158,14 @@ void compact_held(LockOwner::State *owner) {
   owner->immune = immune;
 }
 
-// The owner has the row lock already as it asks for.
+// Whether the owner has the row lock already, in the mode that it asks for or a stronger one.
 bool holds_row(const Shard &shard, const Request &request) {
   Lock *lock = find(shard, request.key, request.hash);
   const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
   return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
 }
 
-// Waiters look at their blockers again, because one came in front of them.
+// Makes the waiters look at their blockers again, because a request came in front of them.
 void wake_queue(Lock *lock, const Request *except) {
   for (Request *r = lock->queue_head; r != nullptr; r = r->next) {
     if (r != except) wake(r->owner);
@@ -188,7 +188,7 @@ void remove_grant(Grant *grant) {
   delete grant;
 }
 
-// After places in owner->held were emptied.
+// Called after places in owner->held were emptied: removes empty places.
 void trim_held(LockOwner::State *owner) {
   while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
   owner->immune = std::min(owner->immune, owner->held.size());
@@ -376,7 +376,7 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
     if (waited != nullptr) *waited = true;
     ATOLL_RETURN_IF_ERROR(wait_for(request, wait.timeout_ms - spent_ms));
     if (request->slot == nullptr) break;
-    // No row range is in the way any more, or so it was a moment ago.
+    // A moment ago no row range was in the way any more; look again.
     request->slot = nullptr;
     request->state = RequestState::kWaiting;
   }

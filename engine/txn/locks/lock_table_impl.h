@@ -95,7 +95,7 @@ struct alignas(64) Shard {
   size_t count = 0;
 };
 
-// The ranges of one owner in one index; for a moment, or after an exception, none.
+// The ranges of one owner in one index. For a moment, or after an exception, a hold can have none.
 struct RangeHold {
   LockOwner::State *owner = nullptr;
   RangeSlot *slot = nullptr;
@@ -223,7 +223,8 @@ void each_range_holder(const RangeSlot &slot, const LockOwner::State *owner, con
   }
 }
 
-// The same for each whose row ranges do not allow `request`.
+// Calls visit(owner) for each other owner whose row ranges do not allow `request`. Requires: the slot's
+// mutex.
 template <typename Visit>
 void each_row_range_holder(const RangeSlot &slot, const Request &request, const Visit &visit) {
   for (const auto &hold : slot.holds) {
@@ -237,7 +238,7 @@ void each_row_range_holder(const RangeSlot &slot, const Request &request, const 
 }
 
 // Calls visit(owner) for each owner that `request` has to wait for: holders, then those in front of it.
-// Requires: the request's mutex. The last one visited of the queue is the front.
+// Requires: the request's mutex. Of the queue, the front is visited last.
 template <typename Visit>
 void each_blocker(const Request &request, const Visit &visit) {
   if (request.is_insert) return each_range_holder(*request.slot, request.owner, request.key, visit);
@@ -260,7 +261,7 @@ void add_held(LockOwner::State *owner, Grant *grant);
 void remove_grant(Grant *grant);
 void trim_held(LockOwner::State *owner);
 
-// lock_list.cc. A waiting request, without whom it waits for.
+// lock_list.cc. What is shown of a waiting request, but for the transactions that it waits for.
 LockInfo info_of(const Request &request, Clock::time_point now);
 
 // range_lock.cc. The owner's ranges in the index of `key`; nullptr: none. Both require the slot's mutex.

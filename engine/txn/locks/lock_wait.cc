@@ -1,5 +1,5 @@
-// Waiting for a lock: of a row or, for an insert, of a range. One request waits on its thread's stack; who
-// releases a lock grants the request and wakes its owner.
+// Waiting for a lock: of a row or, for an insert, of a range. One request waits on its thread's stack; the
+// thread that releases a lock grants the request and wakes its owner.
 
 #include <algorithm>
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps deadlines representable
 
-// Owners that stay while callbacks use them.
+// Keeps owners from being destroyed while callbacks use them.
 class PinnedOwners {
  public:
   PinnedOwners() = default;
@@ -36,7 +36,7 @@ class PinnedOwners {
 }  // namespace
 
 void wake(LockOwner::State *owner) {
-  // Notified under the mutex: the owner may be gone right after it is released.
+  // The owner is notified under the mutex, because it may be gone right after the mutex is released.
   MutexLock guard(owner->wake_mutex);
   owner->woken = true;
   owner->wake.notify_one();
@@ -76,12 +76,12 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
   return true;
 }
 
-// Leaves the queue if still in it. Returns how the wait ended; kWaiting: not granted.
+// Takes `request` out of its queue if it is still there. Returns how the wait ended; kWaiting: not granted.
 RequestState LockTable::Impl::end_wait(Request *request) {
   MutexLock graph(graph_mutex);
   request->owner->waiting = nullptr;
   if (const auto it = waiting_since.find(request->since); it != waiting_since.end()) waiting_since.erase(it);
-  // Also waits for whoever is waking us to be done with our State.
+  // This also waits until a thread that is waking us does not use our State any more.
   MutexLock guard(mutex_of(*request));
   if (request->state == RequestState::kWaiting) {
     dequeue(request);

@@ -1,4 +1,4 @@
-// Range locks: which keys of an index nobody else may insert, and the inserts that wait for that.
+// Range locks: the keys of an index that nobody else may insert, and the inserts that wait for their release.
 //
 // A request for a range never waits. The caller's Narrow cuts the range off at the first uncommitted write of
 // another owner; the caller then waits for the row lock of that write and asks for the rest. Only inserts
@@ -92,7 +92,7 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   narrow(lower, upper);
   if (*lower >= *upper) return;
   hold->ranges.add(*lower, *upper);
-  // Inserts that wait already may have to wait for this owner too, and tell so (BeforeWait).
+  // Inserts that wait already may have to wait for this owner too. They are woken to report it (BeforeWait).
   if (impl_->before_wait) wake_waiting(slot);
 }
 
@@ -117,7 +117,8 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
       MutexLock guard(slot.mutex);
       if (!has_blocker(request)) return write();
     }
-    // Others may lock ranges between the end of a wait and the next look: the time runs over all waits.
+    // Others may lock ranges between the end of a wait and the next look: the timeout is for all waits
+    // together.
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
     if (static_cast<uint64_t>(waited.count()) >= wait.timeout_ms) {
       return Status(Code::kLockTimeout, "the key is in a range that another transaction has locked");

@@ -2,13 +2,13 @@
 //
 // Each row lock goes into KeyRanges as the range of its one key. The ranges of successive numbers touch and
 // become one; beyond a limit KeyRanges joins neighbours over the keys between them. Row locks that come in
-// the order of the index, as those of a scan or of a load do, so become ranges with few other keys in them;
+// the order of the index, as those of a scan or of a load do, thus become ranges with few other keys in them;
 // row locks all over an index become a lock on nearly all of it.
 //
 // Why this locks no less than before (LOCK-5): a key whose row lock was exchanged is in a row range, and
-// whoever asks for it looks there (LOCKTAB-5). Why it may reach over keys that others have locked: the owner
-// relies on a row range only where the key has no row lock at all (grant_after_look), and waits for that row
-// lock otherwise.
+// every request for that key looks there (LOCKTAB-5). Why it may reach over keys that others have locked: the
+// owner relies on a row range only where the key has no row lock at all (grant_after_look), and waits for
+// that row lock otherwise.
 
 #include <algorithm>
 #include <iterator>
@@ -20,7 +20,7 @@ namespace atoll::txn {
 
 namespace {
 
-// So many are exchanged under one slot's mutex: about 0.5 ms.
+// How many row locks are exchanged before the slot's mutex is released: about 0.5 ms.
 constexpr size_t kExchangedAtOnce = 1000;
 
 // Sets *end so that [key, *end) holds `key` and, besides it, only longer keys that begin with `key`. No index

@@ -1,7 +1,6 @@
 // Goal:   an owner with very many row locks holds few structures, and what it locked stays locked (LOCK-5).
 // Method: one table, a low limit; small scenes with waiters, readers and keys that others hold. The random
-// ones
-//         are in lock_stress_test.cc.
+//         scenes are in lock_stress_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +29,7 @@ class RowRangeTest : public ::testing::Test {
   Code lock(LockOwner *owner, int number, LockMode mode, uint64_t timeout_ms = 0) {
     return table.lock(owner, {kFamily, row(number)}, mode, LockWait{timeout_ms}, nullptr).code();
   }
-  // A lock() on another thread, once it waits.
+  // Starts a lock() on another thread, and returns when it waits.
   std::future<Code> waiting(LockOwner *owner, int number, LockMode mode) {
     const uint64_t before = table.waits();
     auto result = std::async(std::launch::async, [=, this] { return lock(owner, number, mode, 60000); });

@@ -10,7 +10,7 @@ namespace atoll::txn {
 
 namespace {
 
-// Deleted entries that a search may pass: behind more of them, a lookup is cheaper.
+// How many deleted entries a search may pass. Where there are more of them, a lookup is cheaper.
 constexpr uint64_t kHiddenEntriesMax = 64;
 
 }  // namespace
@@ -20,7 +20,7 @@ Status TransactionImpl::find_locked(lsm::Family *family, std::string_view key, s
   rocksdb::PinnableSlice value;
   const uint64_t ended = commits_seen(family);
   const bool is_absent = range->contains(key, ended);
-  // Of temporary tables no ends are counted.
+  // For temporary tables, the ends of transactions are not counted.
   if (!is_absent && (family->side() == lsm::Side::kTemp || !range->is_search_due()))
     return get(family, key, ReadAt::kLatest, &value);
   if (writes_ != nullptr) {

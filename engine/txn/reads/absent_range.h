@@ -30,7 +30,7 @@ class AbsentRange {
     ++rows_served_;
     return true;
   }
-  // Asked about a key for which contains() was false. True: search from this key on instead of looking it up.
+  // Call it for a key for which contains() was false. True: search from this key on instead of looking it up.
   bool is_search_due() {
     if (std::exchange(is_used_, false)) {
       pause_ = rows_served_ < kRowsMin ? std::clamp(pause_ * 2, kRowsMin, kPauseMax) : 0;

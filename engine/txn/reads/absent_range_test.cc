@@ -1,9 +1,7 @@
 // Goal:   find_locked() says of each key what get() says, whatever others commit meanwhile, and looks up few
-// of
-//         many new keys in a row (TXN-1, TXN-3).
+//         of many new keys in a row (TXN-1, TXN-3).
 // Method: counts of lookups and searches; scenes with a second transaction; threads that insert at random
-// under
-//         locks, where a key that two of them have inserted is an error. The seed is printed.
+//         under locks, where a key that two of them have inserted is an error. The seed is printed.
 
 #include <gtest/gtest.h>
 

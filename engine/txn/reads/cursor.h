@@ -64,11 +64,11 @@ class Cursor final : public rocksdb::Iterator {
     return !has_own_writes_ && entries_->Refresh().ok();
   }
 
-  // Such a cursor must be gone before the transaction rolls back to a savepoint.
+  // A cursor with own writes must be gone before the transaction rolls back to a savepoint.
   bool has_own_writes() const { return has_own_writes_; }
 
-  // Entries of [lower, upper) only, from the next search on; it must be the next call. Requires: the cursor
-  // was opened with both bounds, and the new ones lie within those.
+  // Shows only entries of [lower, upper), from the next search on, which must be the next call. Requires: the
+  // cursor was opened with both bounds, and the new ones lie within those.
   void set_bounds(std::string_view lower, std::string_view upper) {
     if (lower != bounds_->lower || upper != bounds_->upper) under_ = nullptr;
     bounds_->set(lower, upper);
@@ -136,7 +136,7 @@ class Cursor final : public rocksdb::Iterator {
     count_work(WorkKind::kCursorSeeks);
     move(seek);
   }
-  // Of the iterator below.
+  // Moves the iterator below.
   template <typename Move>
   void move(const Move &step) {
     under_ = nullptr;

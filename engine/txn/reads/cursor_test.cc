@@ -1,9 +1,7 @@
 // Goal:   a cursor never shows or passes what lies outside of its bounds, whatever bounds it had before, and
-// shows a
-//         remembered range as RocksDB would.
+//         shows a remembered range as RocksDB would.
 // Method: scenes that count the work; then random bounds, own writes and moves against a sorted map. The seed
-// is
-//         printed.
+//         is printed.
 #include "txn/reads/cursor.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +56,7 @@ class CursorTest : public ::testing::Test {
     return range;
   }
 
-  // As an estimate does: the first entries of the range, `entries_max` at most.
+  // Remembers the first entries of the range, `entries_max` at most, as an estimate does.
   static void remember_some(Cursor *cursor, const std::string &lower, const std::string &upper,
                             size_t entries_max) {
     RememberedRange start{upper, {}, false};

@@ -10,7 +10,8 @@
 
 namespace atoll::txn {
 
-// Entries in the order in which they were appended. Two strings for each would cost more than its reading.
+// Entries in the order in which they were appended. Two strings for each entry would cost more than reading
+// it.
 class EntryList {
  public:
   bool empty() const { return places_.empty(); }
@@ -19,7 +20,7 @@ class EntryList {
   std::string_view key(size_t i) const { return part(start(i), places_[i].key_end); }
   std::string_view value(size_t i) const { return part(places_[i].key_end, places_[i].value_end); }
 
-  // Memory for that much.
+  // Reserves memory for this many entries and bytes.
   void reserve(size_t entries, size_t bytes) {
     places_.reserve(entries);
     bytes_.reserve(bytes);

@@ -15,7 +15,7 @@ namespace atoll::txn {
 namespace {
 
 constexpr size_t kProbeKeys = 8;
-// RocksDB waits for so many keys of a MultiGet before it starts on the next
+// RocksDB waits for this many keys of a MultiGet before it starts on the next ones
 // (MultiGetContext::MAX_BATCH_SIZE).
 constexpr size_t kPieceKeys = 32;
 constexpr std::chrono::microseconds kWarmKeysMax(

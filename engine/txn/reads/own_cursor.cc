@@ -31,7 +31,8 @@ Status OwnCursor::status() const {
   return Status::Ok();
 }
 
-// Chooses the source that comes first in the direction; the newest of those with the same key.
+// Chooses the source whose key comes first in the direction of the scan; of several with the same key, the
+// newest.
 void OwnCursor::settle(bool forward) {
   current_ = valid_at(kMemory) ? kMemory : kNone;
   for (size_t source = 1; source < sources(); ++source) {

@@ -1,5 +1,5 @@
-// Moves over all own writes of one family, those in memory and those on disk, as of its opening (WRITE-3).
-// Where they meet on a key, the newest is shown; removals are shown too.
+// Moves over all own writes of one family, those in memory and those on disk, as they were when it was opened
+// (WRITE-3). Of several writes of a key, the newest is shown; removals are shown too.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
 // A few threads that help with large MultiGets. With a bucket behind, the time of a read is waiting, and
 // RocksDB waits for one file after the other.
 //
-// THREADS: run() from any thread; the threads start with the first run(); one that the process did not
-// get is asked for again by the next.
+// THREADS: run() from any thread; the threads start with the first run(); the next run() tries again to start
+// a thread that the process did not get.
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,8 @@
 // only some cache lines. The leaves are in one list, not in a tree: even at ten million keys, which fill
 // gigabytes, an insertion that moves the end of the list takes less than a microsecond for it.
 //
-// Entries stay where they are until they are erased; iterators end with the next insertion or erasure. One
-// thread at a time.
+// Entries stay where they are until they are erased; iterators are valid until the next insertion or erasure.
+// One thread at a time.
 #pragma once
 
 #include <compare>
@@ -42,7 +42,7 @@ class KeyIndex {
   Iterator end() const;
   Iterator lower_bound(std::string_view key) const;  // the first >= key
   Iterator upper_bound(std::string_view key) const;  // the first > key
-  // nullptr: not there.
+  // Returns the entry of `key`; nullptr: there is none.
   OwnKey *find(std::string_view key) const;
 
   // Requires: `before` is lower_bound() of the entry's key, which is not there. The entry must outlive the
@@ -51,7 +51,7 @@ class KeyIndex {
   // Requires: the key is there.
   void erase(std::string_view key);
 
-  // Changes with each insertion and erasure, which end iterators.
+  // A number that changes with each insertion and erasure, that is, when iterators become invalid.
   uint64_t version() const { return version_; }
   size_t memory_bytes() const { return leaves_.capacity() * sizeof(Leaf) + slots_bytes_; }
 
@@ -81,7 +81,7 @@ class KeyIndex {
   template <bool or_equal>
   Iterator bound(std::string_view key) const;
   Iterator settled(size_t leaf, size_t slot) const;
-  // Makes room in a full leaf; returns the place that `slot` of it has become.
+  // Makes room in a full leaf; returns the leaf and slot that its `slot` has become.
   std::pair<size_t, size_t> split(size_t leaf, size_t slot);
 
   std::vector<Leaf> leaves_;  // none is empty

@@ -1,6 +1,6 @@
-// Keys come back in order, whatever was inserted and erased in between.
+// Goal:   keys come back in order, whatever was inserted and erased in between.
 // Method: random insertions and erasures against a std::map, with keys that share their beginnings; seed
-// printed.
+//         printed.
 #include "txn/writes/key_index.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class KeyIndexTest : public testing::Test {
     ASSERT_EQ(index_.find(key) != nullptr, model_.contains(key));
   }
 
-  // Of 4 to 23 bytes, with zeros at their ends, and many that agree in the first 16.
+  // Keys have 4 to 23 bytes, often with zeros at the end, and many agree in the first 16.
   std::string random_key() {
     std::string key("\0\0\0\1", 4);
     if (random_() % 4 == 0) key += "twelve bytes";

@@ -153,7 +153,7 @@ struct Spill::Writing {
   }
 };
 
-// What was written from sequence `from` on and before `before`.
+// Writes the changes with sequence numbers in [from, before).
 Status Spill::write_interval(const WriteSet &set, uint64_t from, uint64_t before, Runs *out) {
   auto run = std::make_shared<SpilledRun>(from);
   Writing writing{this, run->parts_to_fill(), nullptr, {}, {}};

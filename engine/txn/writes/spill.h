@@ -1,4 +1,4 @@
-// What a transaction has written and memory does not hold: runs of sorted files in a directory of its own
+// The writes of a transaction that memory does not hold: runs of sorted files in a directory of its own
 // (docs/internals/huge-transactions.md).
 //
 // Invariants
@@ -35,7 +35,7 @@ class KeyFilter {
   std::vector<uint64_t> bits_;
 };
 
-// What was written between two savepoints, or a part of it. Immutable; its files go with it.
+// What was written between two savepoints, or a part of it. Immutable; its files are removed with it.
 class SpilledRun {
  public:
   struct Part {
@@ -83,18 +83,19 @@ class Spill {
   bool has_runs(lsm::Side side) const;
   bool has_family(const lsm::Family *family) const;
 
-  // The newest version. *found false: none. `value` is copied.
+  // Finds the newest version of `key`; *found is false when there is none. `value` gets a copy.
   Status find(const lsm::Family *family, std::string_view key, bool *found, bool *removed,
               std::string *value) const;
 
-  // Before a commit: many files of a family become a few. Errors: kNoSpace, kUnavailable, kCorruption.
+  // Merges many files of a family into a few, before a commit. Errors: kNoSpace, kUnavailable, kCorruption.
   Status merge_many();
   // The files of one side by family. Families that were dropped are left out.
   std::vector<lsm::FamilyFiles> files(lsm::Side side) const;
 
   // Makes names and files durable, with a list of them that load() reads.
   Status save_list() const;
-  // For a transaction found prepared at open; only files() and runs() may be used then. Errors: kCorruption.
+  // Reads the list, for a transaction found prepared at open; only files() and runs() may be used then.
+  // Errors: kCorruption.
   Status load();
   // Whether the destructor leaves the directory alone (WRITE-5).
   void set_keep(bool keep) { keep_ = keep; }

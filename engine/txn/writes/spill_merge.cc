@@ -1,5 +1,5 @@
-// Merges what a transaction has on local disk before it enters the database: files that change rows that are
-// there are taken in one beside or above the other in level 0, where each costs every read and too many stop
+// Merges what a transaction has on local disk before it enters the database: files that change existing rows
+// are taken in one beside or above the other in level 0, where each makes every read dearer and too many stop
 // all writes.
 
 #include <algorithm>

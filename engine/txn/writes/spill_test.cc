@@ -1,7 +1,5 @@
 // Goal:   a transaction whose writes are on local disk reads, rolls back and commits like one in memory
-//         (WRITE-1
-// to WRITE-5),
-//         and a crash at any step leaves all of it or nothing.
+//         (WRITE-1 to WRITE-5), and a crash at any step leaves all of it or nothing.
 // Method: random operations against a model made of std::map copies, with a tiny memory; the crash is a child
 //         process that ends without any clean-up at a given step; failures are injected into WAL writes.
 //         Seeds are printed.
@@ -423,7 +421,8 @@ TEST_F(SpillTest, ManyFilesAreMergedBeforeTheCommit) {
   }
 }
 
-// A statement on a full disk: its savepoint is what it goes back to, and more space is all it takes to go on.
+// A statement finds the disk full: it rolls back to its savepoint, and goes on as soon as there is more
+// space.
 TEST_F(SpillTest, AFullDiskFailsTheWriteAndLeavesWhatWasBefore) {
   open();
   auto transaction = manager->begin(nullptr);

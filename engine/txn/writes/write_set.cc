@@ -71,7 +71,7 @@ void WriteSet::set_value(OwnWrite *to, const NewWrite &write) {
   to->removed = write.removed;
   to->unique_length = static_cast<uint16_t>(std::min<size_t>(write.unique_length, UINT16_MAX));
   if (!write.removed && write.value.size() <= to->value_size && !write.value.empty()) {
-    // Reuses the place; only overwriting gets here with a size.
+    // Reuses the place of the old value; only a version that is overwritten has a size here.
     std::memmove(const_cast<char *>(to->value_bytes), write.value.data(), write.value.size());
   } else if (!write.removed) {
     to->value_bytes = arena_.copy(write.value).data();
@@ -153,7 +153,7 @@ void WriteSet::rollback_to_savepoint(size_t number) {
     arena_.rewind(savepoint.arena);
     return;
   }
-  // Emptied entries stay in the index: no savepoint may cut their memory off.
+  // Emptied entries stay in the index: a rollback to a savepoint must not free their memory.
   for (Savepoint &kept : savepoints_) kept.arena = arena_.mark();
 }
 
@@ -261,7 +261,8 @@ void WriteCursor::to_last() {
   step_back();
 }
 
-// Entries under an open cursor stay, so its own is there in an index that has changed.
+// Entries stay in the index while a cursor is open, so the cursor finds its own again when the index has
+// changed.
 void WriteCursor::next() {
   if (version_ == writes_->index.version())
     ++place_;

@@ -90,7 +90,7 @@ class WriteSet {
   void write(lsm::Family *family, std::string_view key, const NewWrite &write);
   // The newest own write of `key`; nullptr: none.
   const OwnWrite *find(const lsm::Family *family, std::string_view key) const;
-  // So that find_family() finds it. Nothing is written yet.
+  // Makes find_family() find `family`. Nothing is written yet.
   void add_family(lsm::Family *family) { family_writes(family); }
   // nullptr: nothing was ever written to this family.
   FamilyWrites *find_family(const lsm::Family *family) const;
@@ -174,7 +174,7 @@ class WriteSet {
   size_t open_cursors_ = 0;
 };
 
-// Moves over the own writes of one family as of its opening (WRITE-3), tombstones included.
+// Moves over the own writes of one family as they were when it was opened (WRITE-3), tombstones included.
 class WriteCursor {
  public:
   WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes);

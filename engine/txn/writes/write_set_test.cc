@@ -151,7 +151,7 @@ TEST(WriteSetTest, CursorSeesItsOpeningOnly) {
       for (int i = 0; i < 400; ++i) stepper.step(random, false);
       ASSERT_EQ(contents(set, cursor), before);
     }
-    // With the cursor gone, rollbacks must still be right although it kept things from being freed.
+    // With the cursor gone, rollbacks must still be right, although the cursor kept things from being freed.
     for (int i = 0; i < 400; ++i) stepper.step(random, true);
     ASSERT_EQ(contents(*set, lsm::Side::kMain), stepper.model);
   }

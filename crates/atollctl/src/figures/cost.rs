@@ -27,15 +27,16 @@ pub(crate) struct CostReport {
     /// False: the prices are the example's.
     pub(crate) prices_given: bool,
     pub(crate) space: Summary,
-    /// A month of what is stored now; of that, what only the past keeps and what nobody needs.
+    /// What a month of everything stored now costs, and the parts of that for what only the past keeps and
+    /// for what nobody needs.
     pub(crate) stored_per_month: f64,
     pub(crate) history_per_month: f64,
     pub(crate) unneeded_per_month: f64,
-    /// Of a running server; empty when its status is not given.
+    /// The requests of a running server; empty when its status is not given.
     pub(crate) requests: Vec<RequestCost>,
 }
 
-/// Shows it. Always true.
+/// Shows what the database costs. Always true.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -50,7 +51,7 @@ pub(crate) async fn run(
     Ok(true)
 }
 
-/// Adds it up. Errors: `Invalid` for files of `options` that cannot be read or are none.
+/// Adds up the cost. Errors: `Invalid` for files of `options` that cannot be read or have another format.
 pub(crate) fn report_of(space: &Space, options: &CostOptions) -> Result<CostReport, StoreError> {
     let prices = Prices::read(options.prices.as_deref())?;
     let requests = match &options.status {

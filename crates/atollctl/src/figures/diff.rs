@@ -25,7 +25,7 @@ struct Shown<'a> {
     problem: &'a str,
 }
 
-/// Shows it. Always true: a difference is no problem.
+/// Shows what differs. Always true: a difference is no problem.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

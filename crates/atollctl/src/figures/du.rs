@@ -5,7 +5,7 @@ use crate::output::{Printer, Table, now_ms, shown, size};
 use objstore::StoreError;
 use objstore::protocol::Inspector;
 
-/// Shows it. Always true: space is no problem.
+/// Shows what takes space. Always true: that is no problem.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -9,22 +9,22 @@ use std::path::Path;
 const EXAMPLE: &str = include_str!("prices.json");
 
 const GIB: f64 = (1_u64 << 30) as f64;
-/// Of a month of 30 days.
+/// The seconds of a month of 30 days.
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
-/// What a provider asks for, in one currency.
+/// What a provider charges, in one currency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prices {
     pub(crate) currency: String,
-    /// For one GiB (2^30 bytes), stored for a month.
+    /// The price of one GiB (2^30 bytes) stored for a month.
     pub(crate) stored_gib_month: f64,
     pub(crate) put_per_1000: f64,
     pub(crate) list_per_1000: f64,
     pub(crate) get_per_1000: f64,
     pub(crate) head_per_1000: f64,
     pub(crate) delete_per_1000: f64,
-    /// For one GiB that leaves the bucket.
+    /// The price of one GiB that leaves the bucket.
     pub(crate) downloaded_gib: f64,
 }
 
@@ -32,16 +32,16 @@ pub(crate) struct Prices {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RequestCost {
     pub(crate) kind: &'static str,
-    /// Since the start of the server; for `downloaded` GiB.
+    /// How many there were since the start of the server; for `downloaded GiB`, the number of GiB.
     pub(crate) count: f64,
     pub(crate) per_month: f64,
     pub(crate) money_per_month: f64,
 }
 
 impl Prices {
-    /// Of the file `path`; None: the example.
+    /// Reads the price list in the file `path`; None: the example.
     ///
-    /// Errors: `Invalid` when it cannot be read or is no price list.
+    /// Errors: `Invalid` when the file cannot be read or is no price list.
     pub(crate) fn read(path: Option<&Path>) -> Result<Self, StoreError> {
         let Some(path) = path else { return Self::parse(EXAMPLE, "the example") };
         let shown = path.display().to_string();
@@ -103,7 +103,7 @@ impl Prices {
     }
 }
 
-/// The numbers of lines `name<space>number`; also of tables with bars. Names in lower case.
+/// Reads lines `name<space>number`, also from tables with bars. The names become lower case.
 fn values_of(status: &str) -> BTreeMap<String, f64> {
     let pair = |line: &str| {
         let mut words = line.split(|c: char| c.is_whitespace() || c == '|').filter(|word| !word.is_empty());

@@ -6,11 +6,11 @@ use objstore::date::utc;
 use objstore::protocol::{FileChange, Follower, Inspector, RootStatus, TailEvent};
 use std::time::{Duration, Instant};
 
-/// Between two looks: while something happens, and at most, when nothing has happened for long.
+/// The time between two looks at the bucket: while something happens, and when nothing has happened for long.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Follows for at most `seconds`; None: without end. True: it has ended as asked.
+/// Follows for at most `seconds`; None: without end. True: it has ended as the user wanted.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: Inspector,

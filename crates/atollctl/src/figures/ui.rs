@@ -39,14 +39,15 @@ struct Page {
 
 /// Serves until it is interrupted.
 ///
-/// Errors: `Invalid` when the port is taken or a file is none; `NotFound` without a database. Requests: those of
-/// [`Inspector::status`], [`Inspector::snapshots`] and [`Inspector::space`], each time the page is loaded, at most each 2 s.
+/// Errors: `Invalid` when the port is taken or the price list cannot be read; `NotFound` without a
+/// database. Requests: those of [`Inspector::status`], [`Inspector::snapshots`] and
+/// [`Inspector::space`], each time the page is loaded, at most each 2 s.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
     options: &UiOptions,
 ) -> Result<bool, StoreError> {
-    // An error now, not in the browser.
+    // Without a database this fails here, and not only in the browser.
     inspector.status().await?;
     let server = Server::bind(options.port).await?;
     if printer.is_json() {

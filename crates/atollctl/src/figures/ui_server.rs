@@ -1,6 +1,8 @@
-//! Serves the page of `atollctl ui` on the loopback interface: four documents, for whoever knows a random token.
+//! Serves the page of `atollctl ui` on the loopback interface: four documents, for those who know a
+//! random token.
 //!
-//! UI-1: only this machine can connect, and only who knows the token gets anything: other users of the machine do not.
+//! UI-1: only this machine can connect, and a request without the token gets nothing: other users
+//!       of the machine do not know it.
 //! UI-2: a request for another host is refused, so a page of somebody else, whose name was pointed at this machine (DNS rebinding),
 //!       cannot read the answers.
 //! UI-3: the browser runs no script but the one in this program (Content-Security-Policy), whatever the names in the bucket are.
@@ -116,7 +118,7 @@ async fn answer(mut stream: TcpStream, site: &Site, token: &str, port: u16) -> s
     stream.shutdown().await
 }
 
-/// The head of a request; None: there is none.
+/// Reads the head of a request. None: the request ended early, is too long, or is no UTF-8.
 async fn head_of(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut piece = [0; 1024];

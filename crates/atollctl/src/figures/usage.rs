@@ -20,9 +20,9 @@ pub(crate) struct Usage {
     pub(crate) history_bytes: u64,
     /// Needed by nobody: waiting for the collector, or about to be published.
     pub(crate) unneeded_bytes: u64,
-    /// No name of Atoll's.
+    /// Objects whose names are not Atoll's.
     pub(crate) foreign_bytes: u64,
-    /// The same bytes by age: see [`AGE_HOURS`].
+    /// All these bytes by age: see [`AGE_HOURS`].
     pub(crate) bytes_by_age: [u64; AGE_HOURS.len() + 1],
 }
 
@@ -54,11 +54,11 @@ impl Usage {
 pub(crate) struct Row {
     /// `database.table`. In parentheses: what the bytes are, when they belong to no table or the table's name is unknown.
     pub(crate) name: String,
-    /// Of an index; empty for all indexes together.
+    /// The name of an index; empty for all indexes together.
     pub(crate) index: String,
     /// `table`, `log`, `manifest`, `root`, `other` or `foreign`.
     pub(crate) kind: &'static str,
-    /// Of table files, where it is known.
+    /// The owner of the table files, where it is known.
     pub(crate) owner: Option<FileOwner>,
     #[serde(flatten)]
     pub(crate) usage: Usage,
@@ -67,7 +67,7 @@ pub(crate) struct Row {
 /// Everything below the prefix.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
-    /// The greatest first; then the rest of the database.
+    /// The tables, the greatest first; then the rest of the database.
     pub(crate) rows: Vec<Row>,
     pub(crate) total: Usage,
     /// Table files that lie in the prefix of another database, because this one is a clone.
@@ -79,7 +79,7 @@ pub(crate) struct Summary {
     pub(crate) problem: String,
 }
 
-/// Sums `space` up by table, and by index if `by_index`. `now_ms`: since 1970.
+/// Sums `space` up by table, and by index if `by_index`. `now_ms`: the time in milliseconds since 1970.
 pub(crate) fn summarize(space: &Space, by_index: bool, now_ms: u64) -> Summary {
     let names = Names::of(space);
     let mut rows: BTreeMap<(bool, String, String), Row> = BTreeMap::new();

@@ -387,7 +387,7 @@ fn a_killed_statement_does_not_wait_for_the_bucket() {
     for budget in [1 << 20, 0] {
         let mut f = Fixture::new();
         let (key, _) = f.object("sst/00/1-1.sst", 2 * PART);
-        // Without a bound of its own, so that only the KILL can end the wait.
+        // The requests have no bound of their own, so that only the KILL can end the wait.
         let endless =
             crate::requests::retry::RetryPolicy { attempts_max: u32::MAX, ..f.bucket.policy().clone() };
         f.bucket = f.bucket.with_policy(endless);
@@ -435,7 +435,7 @@ fn the_cache_gives_way_before_its_disk_is_full() {
 
     with_free(0);
     assert_eq!(used(), 0);
-    // Of a small disk, a sixteenth stays free.
+    // On a small disk, a sixteenth stays free.
     cache.leave_room(room::Disk { total: 160, free: 10 });
     assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
 }

@@ -1,9 +1,9 @@
 //! Brings missing parts from the bucket: neighbours in one GET, GETs in parallel, each part once.
 //!
-//! A missing part that is being fetched has a *flight*; whoever needs it waits for that flight. A flight ends
-//! for its waiters as soon as the bytes are here, and leaves the table only after the part is on disk, so
-//! that there is no moment at which a reader finds neither. A GET runs in a task of its own: a reader that
-//! goes away takes nothing from the others.
+//! A missing part that is being fetched has a *flight*; every reader that needs the part waits for
+//! that flight. A flight ends for its waiters as soon as the bytes are here, and leaves the table
+//! only after the part is on disk, so that there is no moment at which a reader finds neither. A
+//! GET runs in a task of its own: a reader that goes away takes nothing from the others.
 
 use super::file::{CacheFile, Check};
 use super::{Cache, STORE_DELAY_MAX, STORE_QUIET, UNSTORED_PARTS_MAX};
@@ -23,17 +23,18 @@ use tokio::time::timeout;
 pub(super) type Flight = watch::Receiver<Option<Result<Bytes>>>;
 type Landing = watch::Sender<Option<Result<Bytes>>>;
 
-/// Gaps up to this size are fetched along: at 1 Gbit/s 1 MiB takes 8 ms, less than another request's latency.
+/// Gaps of up to this size are fetched with the parts around them: at 1 Gbit/s 1 MiB takes 8 ms, less than
+/// another request's latency.
 pub(crate) const GAP_BYTES_MAX: u64 = 1 << 20;
 
-/// One GET at most: bigger ones delay the first byte that a reader waits for, and hold memory.
+/// The most bytes of one GET: bigger ones delay the first byte that a reader waits for, and hold memory.
 pub(crate) const GET_BYTES_MAX: u64 = 8 << 20;
 
 /// A last part below this seldom holds all that is read when a table file is opened: its index has 1 to 4 bytes for each
 /// 1,000 bytes of the file.
 const SHORT_PART_BYTES: u64 = PART_BYTES / 2;
 
-/// Times a read starts over because eviction took its parts, before it reads past the cache.
+/// How often a read starts over because eviction took its parts, before it reads past the cache.
 const ATTEMPTS_MAX: usize = 4;
 
 /// Whether somebody waits for a GET.
@@ -45,7 +46,7 @@ enum Urgency {
 
 /// A range that somebody wants, and where it goes.
 pub(crate) struct Wanted<'a> {
-    /// Of the first byte, in the object. Requires: `offset + out.len()` is inside the object.
+    /// The position of the first byte in the object. Requires: `offset + out.len()` is inside the object.
     pub(crate) offset: u64,
     /// Filled completely unless `result` is an error.
     pub(crate) out: &'a mut [u8],
@@ -125,7 +126,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the parts of a range because a checksum above them failed.
+    /// Forgets the parts of a range because their bytes failed a checksum of the caller.
     pub(crate) fn drop_range(&self, file: &CacheFile, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -140,7 +141,7 @@ impl Cache {
         }
     }
 
-    /// One range from disk; false when a part is missing. Damaged parts are dropped on the way.
+    /// Reads one range from disk; returns false when a part is missing. Damaged parts are dropped on the way.
     fn read_cached(&self, file: &CacheFile, data: &File, want: &mut Wanted<'_>) -> bool {
         match file.read(data, want.offset, want.out) {
             Ok(()) => {
@@ -182,7 +183,8 @@ impl Cache {
         {
             let mut flights = file.flights.lock();
             for part in parts {
-                // A flight that has failed is joined by nobody: who asks again wants another attempt.
+                // No reader joins a flight that has failed: a reader that asks again wants another
+                // attempt.
                 if let Some(flight) = flights.get(part).filter(|flight| !has_failed(flight)) {
                     joined.push((*part, flight.clone()));
                 } else if !file.is_present(*part) {
@@ -210,7 +212,8 @@ impl Cache {
         joined
     }
 
-    /// One GET: lands its parts, stores them, ends their flights.
+    /// Sends one GET, gives its parts to the readers that wait for them, stores the parts, and removes their
+    /// flights.
     async fn fetch_run(
         self: Arc<Self>,
         file: Arc<CacheFile>,
@@ -324,8 +327,8 @@ fn missing_parts(file: &CacheFile, wanted: &[&mut Wanted<'_>]) -> Vec<u32> {
     parts
 }
 
-/// Adds to sorted parts with a short last one the part before it: who opens a table file asks for its end, and then for
-/// the index before that.
+/// When the last of the sorted parts is short, adds the part before it: RocksDB opens a table file
+/// by reading its end, and then the index, which lies before that.
 fn join_short_end(file: &CacheFile, parts: &mut Vec<u32>) {
     let last = file.parts_count().saturating_sub(1);
     if parts.last() != Some(&last) || last == 0 || file.part_length(last) >= SHORT_PART_BYTES {

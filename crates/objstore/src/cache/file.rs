@@ -56,7 +56,7 @@ pub(crate) struct CacheFile {
 }
 
 impl CacheFile {
-    /// Makes the files for an object nothing is cached of.
+    /// Makes the files for an object of which nothing is cached.
     pub(super) fn create(id: u32, key: Arc<str>, size: u64, path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
         file.set_len(size)?;
@@ -140,7 +140,7 @@ impl CacheFile {
         self.flag(part) & PRESENT != 0
     }
 
-    /// The data file, shared by all who hold it; opened again when nobody did.
+    /// The data file, shared by all its users; opened again when nobody holds it.
     pub(crate) fn data(&self) -> io::Result<Arc<File>> {
         let mut weak = self.data.lock();
         if let Some(open) = weak.upgrade() {
@@ -153,8 +153,8 @@ impl CacheFile {
 
     /// Fills `out` from `offset` when all its parts are here; Err names the first one that is not.
     ///
-    /// The hot path: one bit test per part, one pread, one counter compared. `bad` collects a part that
-    /// failed its check, for the caller to count and drop.
+    /// The hot path: one bit test per part, one pread, one counter compared. `Check::Bad` in the error means
+    /// that the part failed its check: the caller counts and drops it.
     pub(super) fn read(&self, data: &File, offset: u64, out: &mut [u8]) -> Result<(), (u32, Check)> {
         let parts = Self::parts_of(offset, out.len() as u64);
         loop {
@@ -200,7 +200,7 @@ impl CacheFile {
         }
     }
 
-    /// Writes a part that was just fetched. Returns false when it was here already.
+    /// Writes a part that was just fetched. Returns false when it was here already, or the file is deleted.
     pub(super) fn write_part(&self, data: &File, part: u32, bytes: &[u8]) -> io::Result<bool> {
         let _exclusive = self.write_lock.lock();
         if self.is_present(part) || self.is_deleted() {

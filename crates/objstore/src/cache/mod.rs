@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-/// After the disk was full, the cache stores nothing for so long.
+/// How long the cache stores nothing after the disk was full.
 const FULL_PAUSE: Duration = Duration::from_secs(10);
 
 /// GETs for missing parts in flight, over all readers of a store: at most 16 x 8 MiB of memory.
@@ -41,9 +41,10 @@ const UNSTORED_PARTS_MAX: usize = 512;
 /// Storing waits until no reader has waited for a GET for this long: on a machine with few cores, copying a part to
 /// the cache costs a reader as much as receiving the next one, and a query comes back for more within milliseconds.
 const STORE_QUIET: Duration = Duration::from_millis(20);
-/// It waits no longer than this, and not at all when there is no room for further parts.
+/// Storing waits no longer than this, and not at all when there is no room for further parts.
 const STORE_DELAY_MAX: Duration = Duration::from_secs(1);
-/// GETs that nobody waits for; apart, so that a long prefetch does not hold up a reader.
+/// Prefetches in flight, GETs that nobody waits for; counted apart, so that a long prefetch does not hold up
+/// a reader.
 const PREFETCHES_MAX: usize = 6;
 
 #[derive(Default)]
@@ -74,7 +75,7 @@ pub(crate) struct Cache {
     unstored: Semaphore,
     /// How many readers are waiting for GETs.
     waiting_readers: watch::Sender<usize>,
-    /// A fetch waits for room: those who put off storing shall store.
+    /// A fetch waits for room: fetches that have put off storing their parts should store them now.
     room_wanted: Notify,
 }
 
@@ -182,7 +183,7 @@ impl Cache {
         self.path_of(key).with_extension("landing")
     }
 
-    /// The object is gone: so are its parts. Readers that hold the file may go on reading it.
+    /// Deletes the cached parts of an object that is gone. Readers that hold the file may go on reading it.
     pub(crate) fn forget(&self, key: &Arc<str>) {
         let removed = {
             let mut state = self.state.lock();
@@ -263,7 +264,7 @@ impl Cache {
         sub(&self.stats.cache_bytes_used, bytes);
     }
 
-    /// The next part to go, already taken from readers' sight.
+    /// The next part to evict, already taken out of the queues.
     fn next_victim(&self) -> Option<(Arc<CacheFile>, u32)> {
         let mut guard = self.state.lock();
         let State { queues, by_id, parts_present, .. } = &mut *guard;
@@ -324,7 +325,7 @@ impl Cache {
         self.full_since.lock().is_some_and(|since| since.elapsed() < FULL_PAUSE)
     }
 
-    /// Nothing is stored for a while. Whether that is nothing new.
+    /// Stores nothing for a while from now on. Returns whether that has happened before.
     fn pause_storing(&self) -> bool {
         self.full_since.lock().replace(Instant::now()).is_some()
     }

@@ -7,8 +7,9 @@ use crate::requests::failure::Failure;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
-/// The names that are listed, in order: as Atoll's are (numbers, folders of two digits), and some whose order tells
-/// whether bytes are compared (`-` and `.` are smaller than `/`, `_` and `a` are larger than `Z`).
+/// The names that are listed, in order: some like Atoll's (numbers, folders of two digits), and some whose
+/// order tells whether bytes are compared (`-` and `.` are smaller than `/`, `_` and `a` are larger than
+/// `Z`).
 fn names(folder: &str, count: usize) -> Vec<String> {
     let tricky = ["a-b", "a.b", "a/b", "a/c/d", "Z", "_", "a=b"];
     let numbers = (tricky.len()..count).map(|n| match n % 3 {

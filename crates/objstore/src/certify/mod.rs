@@ -1,7 +1,8 @@
 //! Proves that a provider keeps what Atoll builds on, by requests that would show it if it did not.
 //!
-//! Each property is one [`Finding`]. Everything is written below `hint/certify/<random>/`, which the protocol ignores, and
-//! deleted at the end; so it may run beside a server. What only a busy provider shows, answers "slow down", is counted.
+//! Each property is one [`Finding`]. Everything is written below `hint/certify/<random>/`, which the protocol
+//! ignores, and deleted at the end; so it may run beside a server. The answer "slow down", which only a busy
+//! provider gives, is counted.
 
 mod listing;
 mod reading;
@@ -21,7 +22,7 @@ const IN_FLIGHT: usize = 16;
 /// Attempts at one request: with the waits between them, up to 20 s of a provider that says "slow down".
 const ATTEMPTS_MAX: u32 = 9;
 
-/// How one property was found.
+/// What was found out about one property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -42,7 +43,7 @@ pub enum Verdict {
 pub struct Finding {
     /// Its name.
     pub property: &'static str,
-    /// How it was found.
+    /// What was found out about it.
     pub verdict: Verdict,
     /// What was done and seen, for people.
     pub text: String,
@@ -65,11 +66,11 @@ pub enum Fitness {
 pub struct Certificate {
     /// Bucket and endpoint.
     pub place: String,
-    /// Of all properties together.
+    /// The fitness that all properties together give.
     pub fitness: Fitness,
     /// In the order in which they were examined.
     pub findings: Vec<Finding>,
-    /// Sent in all, repeated ones included.
+    /// How many requests were sent in all, repeated ones included.
     pub requests: u64,
 }
 
@@ -85,8 +86,8 @@ pub struct CertifyOptions {
 }
 
 impl Default for CertifyOptions {
-    /// A proxy that writes 2 ms after it has looked lost the first race in ten of ten runs, twice to two or three writers
-    /// only; 24 races leave room for shorter windows. 1,100 objects are two pages.
+    /// A proxy that writes 2 ms after it has looked was found out in the first race in ten of ten runs, twice
+    /// by two or three writers only; 24 races leave room for shorter windows. 1,100 objects are two pages.
     fn default() -> Self {
         Self { rounds: 24, writers: 16, objects: 1100 }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::ops::Range;
 
-/// Objects of which each is looked for before, after, and when it is gone.
+/// How many objects are looked for before they are written, after that, and after their deletion.
 const PROBES: usize = 12;
 /// Size of the object that is read in ranges: more than one part of the cache.
 const RANGED_BYTES: u64 = (1 << 20) + 77;

@@ -1,4 +1,4 @@
-//! Create-only PUTs: of all who write one name, one wins, and its bytes stay.
+//! Create-only PUTs: of all writers of one name exactly one wins, and its bytes stay.
 
 use super::{CertifyOptions, Seen, failed, ok};
 use crate::error::Result;
@@ -9,8 +9,8 @@ use futures_util::future::try_join_all;
 use std::sync::Arc;
 use tokio::sync::Barrier;
 
-/// Sizes of what is written, round by round: roots and claims are small, chunks of the log larger. A long body keeps the
-/// moment between looking and writing open longer, where a provider has one.
+/// Sizes of what is written, round by round: roots and claims are small, chunks of the log larger. A long
+/// body makes the time between looking and writing longer, where a provider looks first.
 const BODY_BYTES: [usize; 3] = [100, 8 << 10, 256 << 10];
 
 /// Bytes that no other writer has, and the nonce in them.
@@ -27,7 +27,7 @@ pub(super) async fn in_sequence(bucket: &Bucket, place: &str) -> Result<Seen> {
     Ok(ok("the second write of a name is refused"))
 }
 
-/// Many writers at once, several times: each time one must win, and all must agree who.
+/// Many writers at once, several times: each time one must win, and all must agree which one.
 pub(super) async fn in_a_race(bucket: &Bucket, place: &str, options: &CertifyOptions) -> Result<Seen> {
     let mut winners = Vec::new();
     for (round, size) in (0..options.rounds).zip(BODY_BYTES.into_iter().cycle()) {
@@ -50,7 +50,7 @@ pub(super) async fn in_a_race(bucket: &Bucket, place: &str, options: &CertifyOpt
     )))
 }
 
-/// One race. The winner's bytes, or what went wrong in words.
+/// Runs one race. Returns the winner's bytes, or in words what went wrong.
 async fn race(bucket: &Bucket, key: &str, writers: usize, size: usize) -> Result<Result<Bytes, String>> {
     let start = Arc::new(Barrier::new(writers));
     let attempts = (0..writers).map(|_| {

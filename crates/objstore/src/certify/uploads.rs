@@ -193,7 +193,8 @@ impl Uploads<'_> {
         Ok(answer.status == StatusCode::OK && answer.text.contains(&format!("<UploadId>{id}</UploadId>")))
     }
 
-    /// One request that the store of the bucket does not make, repeated while no answer comes or it says "slow down".
+    /// Sends one request that `object_store` does not make, and repeats it while no answer comes or the
+    /// answer is "slow down".
     async fn direct(
         &self,
         method: Method,

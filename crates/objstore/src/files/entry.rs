@@ -29,7 +29,7 @@ pub(super) enum Place {
     /// The whole file is here. Readers hold the lock while they read it, because it may become a cache file,
     /// and those are full of holes.
     Local(PathBuf),
-    /// In the bucket, parts of it in the cache. Final.
+    /// The file is in the bucket, parts of it in the cache. This never changes back.
     Bucket,
 }
 
@@ -97,7 +97,7 @@ impl Entry {
         }
     }
 
-    /// Errors: why there is nothing to upload.
+    /// Errors: why the file cannot be uploaded, if it cannot.
     pub(super) fn failure(&self) -> Result<(), StoreError> {
         match &*self.upload.lock() {
             Upload::Failed(error) => Err(error.clone()),
@@ -109,7 +109,8 @@ impl Entry {
         *self.note.lock() = Some(note);
     }
 
-    /// A root names the file, or nobody needs it any more. What cannot be deleted is deleted at the next open.
+    /// Deletes the note: a root names the file, or nobody needs it any more. A note that cannot be deleted
+    /// now is deleted at the next open.
     pub(super) fn delete_note(&self) {
         if let Some(note) = self.note.lock().take() {
             let _ = std::fs::remove_file(note);

@@ -17,11 +17,11 @@ use std::sync::{Arc, OnceLock};
 /// One range to read.
 #[derive(Debug)]
 pub struct ReadRequest<'a> {
-    /// Of the first byte.
+    /// The position of the first byte in the file.
     pub offset: u64,
     /// Filled from the start; only the end of the file leaves it short.
     pub out: &'a mut [u8],
-    /// Bytes that were read, or why not.
+    /// How many bytes were read, or why none were.
     pub result: Result<usize>,
 }
 
@@ -54,7 +54,8 @@ impl FileHandle {
 
     /// Fills `out` from `offset`; returns how many bytes, fewer than asked only at the end of the file.
     ///
-    /// `refetch`: a checksum above failed; the cached parts are dropped and the bucket is read.
+    /// `refetch`: the bytes failed a checksum of the caller; the cached parts are dropped and the bucket is
+    /// read.
     /// Requests: none when the bytes are local or cached. Blocks: on the network otherwise; not for use on the
     /// runtime's threads. Errors: `Unavailable`, `Corruption`, `NotFound`.
     pub fn read(&self, offset: u64, out: &mut [u8], refetch: bool) -> Result<usize> {
@@ -99,9 +100,10 @@ impl FileHandle {
         }
     }
 
-    /// Reads a whole file on this machine; false when it is not one (any more).
+    /// Reads from the whole file on this machine; returns false when it is not there (any more).
     fn read_plain(&self, requests: &mut [ReadRequest<'_>]) -> bool {
-        // Held while reading: the file must not become a cache file, which has holes, under the pread.
+        // The lock is held while reading: the file must not become a cache file, which has holes, during the
+        // pread.
         let place = self.entry.place.read();
         let opened = match (self.plain.get(), &*place) {
             (Some(_), Place::Bucket) if !self.bucket.is_directory() => return false,
@@ -180,19 +182,20 @@ impl FileHandle {
         let file = cache.file(&self.entry.key, self.entry.size).ok()?;
         let data = file.data().ok()?;
         let open = (file, data);
-        // Keeps the first one only: a second comes where the first was deleted, which is rare.
+        // Keeps only the first one: a second one comes only after the first was deleted, which is rare.
         let _ = self.cached.set(open.clone());
         Some(open)
     }
 
-    /// The cache file that this handle has open. None also when the present has deleted it with its table file, which a mount still
-    /// reads: nothing more would be stored there.
+    /// The cache file that this handle has open. None also when it was deleted together with its table file,
+    /// which only a mount of a past state still reads: nothing more would be stored there.
     fn kept_cached(&self) -> Option<&(Arc<CacheFile>, Arc<File>)> {
         self.cached.get().filter(|(file, _)| !file.is_deleted())
     }
 
-    /// Local bytes failed a checksum above: cached parts are dropped; a local copy of an uploaded file is
-    /// given up for the bucket's. A file that is not uploaded has no other copy, and is simply read again.
+    /// Local bytes failed a checksum of the caller: cached parts are dropped; a local copy of an uploaded
+    /// file is given up for the bucket's. A file that is not uploaded has no other copy, and is simply read
+    /// again.
     fn distrust(&self, offset: u64, length: u64) {
         if self.bucket.is_directory() {
             return;

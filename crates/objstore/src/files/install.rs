@@ -13,9 +13,9 @@ impl Files {
     /// Registers the published files, opens the part cache, and adds local table files that no root names.
     ///
     /// Requires: called once, after `set_epoch`, before RocksDB opens; not on the runtime's threads.
-    /// A local file of a wrong size counts as absent. Local files whose MANIFEST no longer needs them are
-    /// added too; RocksDB removes them while it opens. So are the `noted` ones, which share
-    /// an object and which no root may name yet.
+    /// A local file of a wrong size counts as absent. Local files that the MANIFEST no longer needs are added
+    /// too; RocksDB removes them while it opens. The files in `noted` are added as well: they share an
+    /// object, and perhaps no root names them yet.
     pub(crate) fn install(
         self: &Arc<Self>,
         map: Vec<(u64, FileRecord)>,
@@ -41,7 +41,8 @@ impl Files {
                 state.keys.add(&entry.key);
                 state.changed.insert(*number);
                 state.live.insert(*number, entry);
-                // Their names carry other epochs, so these numbers stay free for names of this one.
+                // The names of these objects carry other epochs, so their numbers stay free for names of this
+                // epoch.
             }
             self.install_shared(&mut state, noted);
             self.note_change(&mut state);

@@ -50,7 +50,7 @@ pub struct FileRecord {
     pub key: Arc<str>,
     /// In bytes.
     pub size: u64,
-    /// Of the whole file.
+    /// The checksum of the whole file.
     pub crc32c: u32,
     /// What is said of few files.
     pub labels: Labels,
@@ -105,11 +105,11 @@ struct State {
     keys: KeyUses,
     staged: HashMap<PathBuf, Arc<Entry>>,
     queue: VecDeque<Arc<Entry>>,
-    /// Removed by RocksDB while a held snapshot still needs them.
+    /// Files that RocksDB has removed while a held snapshot still needs them.
     deferred: Vec<Arc<Entry>>,
     held_count: usize,
     garbage: Vec<Garbage>,
-    /// Uploaded or not, but not yet named by a published root.
+    /// Files, uploaded or not, that no published root names yet.
     unpublished: Vec<Arc<Entry>>,
     numbers_used: HashSet<u64>,
     names_count: u64,
@@ -256,7 +256,7 @@ impl Files {
         self.state.lock().live.iter().map(|(number, entry)| (*number, entry.size)).collect()
     }
 
-    /// Number of files, and the bytes of their objects: those of one that several files share count once.
+    /// Number of files, and the bytes of their objects: an object that several files share counts once.
     pub fn totals(&self) -> (u64, u64) {
         let state = self.state.lock();
         let mut seen = HashSet::new();
@@ -274,7 +274,8 @@ impl Files {
         Ok(FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone()))
     }
 
-    /// Opens file `number` of another state of the database for reading; it is the live one when that is the same object. No request.
+    /// Opens file `number` of another state of the database for reading: the live file, if that has the same
+    /// object. No request.
     pub fn open_past(&self, number: u64, record: &FileRecord) -> FileHandle {
         let live = self.state.lock().live.get(&number).filter(|entry| entry.key == record.key).cloned();
         let entry = live.unwrap_or_else(|| Arc::new(Entry::known(number, record, None)));
@@ -287,8 +288,8 @@ impl Files {
         !self.state.lock().garbage.is_empty()
     }
 
-    /// Takes the keys out of `keys` that RocksDB or a root may still name: of every file that is live, staged, or given up
-    /// without a root that lacks it. No request.
+    /// Removes from `keys` those that RocksDB or a root may still name: the keys of every file that is live
+    /// or staged, or was given up while no root without it is published yet. No request.
     pub(crate) fn retain_unknown(&self, keys: &mut BTreeSet<String>) {
         let state = self.state.lock();
         keys.retain(|key| !state.keys.contains(key));
@@ -307,12 +308,12 @@ impl Files {
         &self.supervisor
     }
 
-    /// Stops uploads for good; whoever waits gets `error`.
+    /// Stops uploads for good; threads that wait for one get `error`.
     pub fn fence(&self, error: StoreError) {
         self.end(error);
     }
 
-    /// Changes with every added, removed or uploaded file.
+    /// A number that changes with every added, removed or uploaded file.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -343,7 +344,7 @@ impl Files {
         }
     }
 
-    /// Ends all tasks; whoever waits gets `Interrupted`.
+    /// Ends all tasks; threads that wait for an upload get `Interrupted`.
     pub async fn stop(&self) {
         self.end(closing());
         let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());

@@ -51,7 +51,7 @@ impl Files {
         self.queued.notify_one();
     }
 
-    /// An upload has ended, in one way or the other.
+    /// Takes a file whose upload has ended, in whatever way, out of the backlog.
     pub(super) fn leave_backlog(&self, state: &mut State, entry: &Entry) {
         let stats = self.bucket.stats();
         sub(&stats.upload_backlog_files, 1);
@@ -125,7 +125,8 @@ impl Files {
         let _waiting = Waiting::begin(&self.backlog_waiters);
         while !self.has_room(&state, size)? {
             machine::wait_for(&self.backlog_shrunk, &mut state, ASK_INTERVAL);
-            // Asked without the lock: the answer comes from the server, which has locks of its own.
+            // The question is asked without the lock: the answer comes from the server, which has
+            // locks of its own.
             if MutexGuard::unlocked(&mut state, || self.interrupt.is_set()) {
                 return Err(self.killed_while_waiting(&state));
             }
@@ -139,7 +140,7 @@ impl Files {
             return Err(ended.clone());
         }
         let limit = self.backlog_bytes_max.load(Ordering::Relaxed);
-        // A file above the limit goes alone.
+        // A file that alone exceeds the limit is let in when the backlog is empty.
         Ok(state.is_stopping || state.backlog_bytes == 0 || state.backlog_bytes.saturating_add(size) <= limit)
     }
 

@@ -1,4 +1,4 @@
-//! Gives local copies up after publication: into the part cache when they fit, else away.
+//! Gives local copies up after publication: moves them into the part cache when they fit, else deletes them.
 //!
 //! In a directory bucket the local name costs nothing (same inode) and stays; only a copy on another file
 //! system is redundant.
@@ -25,7 +25,8 @@ impl Files {
             Ok(())
         };
         self.supervisor.spawn_work("mover of local files", async move {
-            // An error means that the store closes: the next open moves what is left.
+            // An error means that the store is closing: the next open moves the files that are
+            // left.
             let _ = blocking(work).await;
         });
     }
@@ -80,7 +81,8 @@ impl Files {
     }
 }
 
-/// The file changes its place while no reader is inside it. Does nothing when RocksDB removed it meanwhile.
+/// Moves a local file into the cache while no reader is inside it. Does nothing when RocksDB removed it
+/// meanwhile.
 fn move_into_cache(cache: &Cache, entry: &Entry, local: &Path, crcs: &[u32]) -> std::io::Result<()> {
     if !cache.has_room_for(entry.size) {
         give_up_local(entry);

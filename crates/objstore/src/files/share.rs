@@ -19,11 +19,11 @@ pub(crate) struct SharedFile {
     pub(crate) note: PathBuf,
 }
 
-/// By key, how many files and pieces of garbage have it.
+/// For each key, how many files and pieces of garbage have it.
 #[derive(Default)]
 pub(super) struct KeyUses {
     uses: HashMap<Arc<str>, usize>,
-    /// Keys that have more than one.
+    /// How many keys have more than one use.
     shared: usize,
 }
 
@@ -71,7 +71,7 @@ impl Files {
         })?
     }
 
-    /// None: the upload has not ended.
+    /// The record of file `number`; None: its upload has not ended.
     fn record_of(&self, number: u64) -> Result<Option<FileRecord>> {
         let state = self.state.lock();
         if let Some(ended) = &state.ended {

@@ -13,7 +13,7 @@ fn has_note(f: &Fixture, number: u64) -> bool {
     note_of(f, number).exists()
 }
 
-/// What is noted of a file.
+/// Writes the note of file `number`, and returns the file with it.
 fn noted(f: &Fixture, number: u64, record: FileRecord) -> SharedFile {
     let note = note_of(f, number);
     std::fs::write(&note, "").unwrap();

@@ -1,7 +1,7 @@
 //! What has changed among the files since the last publish, and what a publish does with it.
 //!
-//! A publish costs what has changed: nothing here looks at all files, but for the first publish of a process, to which all of
-//! them are new.
+//! The cost of a publish depends on what has changed: nothing here looks at all files, except in the first
+//! publish of a process, for which all of them are new.
 
 use super::entry::{Entry, Upload};
 use super::{FileRecord, Files, State, closing};
@@ -11,7 +11,7 @@ use crate::stats::add;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// By number, the files that are new or another, and None for those that are gone.
+/// The changes by file number: the record of a file that is new or different, None for a file that is gone.
 pub type FileChanges = BTreeMap<u64, Option<FileRecord>>;
 
 /// What differs, at one moment, from the last published snapshot. Give it back to [`Files::published`] or
@@ -71,7 +71,8 @@ impl Files {
         }
     }
 
-    /// Waits until every file of `snapshot` is in the bucket. The others are there since they were published.
+    /// Waits until every file of `snapshot` is in the bucket. The files that did not change have been there
+    /// since they were published.
     ///
     /// Errors: `Fenced`, `Interrupted` at close; `Corruption` when a local file has vanished.
     pub async fn wait_uploaded(&self, snapshot: &FilesSnapshot) -> Result<Uploaded> {

@@ -28,7 +28,8 @@ fn a_file_removed_before_its_upload_makes_the_snapshot_stale_unless_held() {
     assert_eq!(f.files.published(next), [records[&2].key.as_ref()], "its object goes with the next root");
 }
 
-/// A publish costs what has changed: only the first of a process is about all files.
+/// A publish looks at the files that have changed: only the first one of a process looks at all
+/// files.
 #[test]
 fn a_snapshot_names_what_changed_since_the_last_published_one() {
     let f = Fixture::new();

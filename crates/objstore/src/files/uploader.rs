@@ -13,13 +13,14 @@ use tokio::task::JoinHandle;
 /// Files uploaded at once: enough to fill a 1 Gbit/s line at 50 ms per request with 16 MiB pieces.
 const UPLOADERS: usize = 4;
 
-/// Between two looks at how full the disk of the part cache is.
+/// The time between two looks at how full the disk of the part cache is.
 const DISK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Times a missing local file is looked for again, about 4 s together.
+/// How many attempts must miss a local file before it counts as lost; together they take about 4 s.
 const MISSING_ATTEMPTS: u32 = 4;
 
-/// Between attempts of one file; the requests inside an attempt have their own, shorter ones.
+/// The waits between attempts to upload one file; the requests inside an attempt have their own, shorter
+/// ones.
 const ATTEMPT_DELAYS: RetryPolicy = RetryPolicy {
     attempts_max: u32::MAX,
     delay_min: Duration::from_millis(500),

@@ -1,15 +1,17 @@
 //! The bucket protocol: who owns the database, what is published, what a restore finds.
 //!
-//! In the order in which a database lives: `identity` names it; `open` decides about the local directory, `lineage`
-//! refuses a bucket of another history, `age` one that is older, `alive` and `opener` are polite to a live owner,
-//! `claim` takes the next epoch and fences the former ones, `local_wal` brings damaged local logs to what the bucket
-//! has; `restore` builds the directory from an `image` of the bucket; `publisher` moves the bucket from root to root,
-//! `shipper` brings the WAL behind the newest root, `lag` is what a commit looks at, `gc` deletes what no root needs.
-//! `records`, `codec` and `names` are the formats (docs/internals/formats-bucket.md). [`Store`] is the facade;
-//! docs/internals/bucket.md tells the whole story.
+//! In the order in which a database lives: `identity` names it; `open` decides about the local directory,
+//! `lineage` refuses a bucket of another history, `age` a bucket older than the directory, `alive` and
+//! `opener` are polite to a live owner, `claim` takes the next epoch and fences the former ones, `local_wal`
+//! brings damaged local logs to what the bucket has; `restore` builds the directory from an `image` of the
+//! bucket; `publisher` moves the bucket from root to root, `shipper` brings the WAL behind the newest root,
+//! `lag` is what a commit looks at, `gc` deletes what no root needs. `records`, `codec` and `names` are the
+//! formats (docs/internals/formats-bucket.md). [`Store`] is the facade; docs/internals/bucket.md tells the
+//! whole story.
 //!
-//! The folders: `start` opens, `wal` ships and replays the log, `publish` moves the bucket, `gc` cleans it, `history` keeps and brings
-//! back what is not the newest, `copies` makes second databases, `inspection` shows one, `format` is what stands in the bucket.
+//! The folders: `start` opens, `wal` ships and replays the log, `publish` moves the bucket, `gc` cleans it,
+//! `history` keeps and brings back states that are not the newest, `copies` makes second databases,
+//! `inspection` shows a database, `format` defines what stands in the bucket.
 //!
 //! Invariants, quoted by the tests:
 //!

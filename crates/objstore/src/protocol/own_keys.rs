@@ -13,8 +13,9 @@ use std::sync::Arc;
 impl Store {
     /// Tries whether the database can be read and written with `keys`, on a connection of its own. Nothing changes.
     ///
-    /// Errors: `Invalid` when the configuration gave no keys at the start, or those of another database; `Refused` and others as
-    /// the bucket answers; `Interrupted`. Requests: a GET and those of a probe, six in all.
+    /// Errors: `Invalid` when the configuration gave no keys at the start, or when `keys` do not show this
+    /// database; `Refused` and others as the bucket answers; `Interrupted`. Requests: a GET and those of a
+    /// probe, six in all.
     pub fn try_keys(&self, keys: Keys) -> Result<()> {
         let shared = &self.shared;
         let connection = self.given_keys()?.connection_with(keys);
@@ -22,8 +23,8 @@ impl Store {
         shared.files.block_on(try_bucket(bucket, shared.db_uuid.clone()))?
     }
 
-    /// Signs all requests from now on with `keys`, which [`Store::try_keys`] has found good; also the next attempts of those
-    /// that were refused. No request. Errors: `Invalid` as `try_keys`.
+    /// Signs all requests from now on with `keys`, which [`Store::try_keys`] has found good, and also the
+    /// next attempts of requests that were refused. No request. Errors: `Invalid` as `try_keys`.
     pub fn set_keys(&self, keys: Keys) -> Result<()> {
         self.given_keys().map(|given| given.replace(keys))
     }

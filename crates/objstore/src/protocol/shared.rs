@@ -37,36 +37,40 @@ pub(crate) struct Tuning {
     /// With durability `async`, a chunk is cut this many times per lag limit: with 4 and the limit of 2 s, every 500 ms.
     /// The rest of the limit is for the request, and for its repetition.
     pub(crate) ships_per_lag: u32,
-    /// More than this is shipped without waiting for the interval.
+    /// When more bytes than this have gathered, they are shipped without waiting for the interval.
     pub(crate) ship_bytes: u64,
-    /// A chunk may take a second per MiB before it is repeated, so big ones would make a stuck request expensive.
+    /// The largest chunk. A request may take a second per MiB before it is repeated, so that a stuck request
+    /// with a larger chunk would cost much time.
     pub(crate) chunk_bytes_max: u64,
-    /// The first attempt at a slot may take half of the lag limit, but not less than this: slow answers of a healthy bucket
-    /// are not repeated.
+    /// The first attempt at a slot may take half of the lag limit, but not less than this: a request is not
+    /// repeated because a healthy bucket is slow.
     pub(crate) slot_timeout_min: Duration,
     pub(crate) chunks_in_flight: usize,
     /// When chunks are merged, so that a restore reads few objects.
     pub(crate) merge: MergeLimits,
     /// At most one publish per interval unless somebody waits: 5 per second.
     pub(crate) publish_interval: Duration,
-    /// After RocksDB has opened, nothing is published or shipped for so long unless somebody waits: it deletes the WALs
-    /// it has just replayed, which would otherwise be shipped for nothing.
+    /// For this long after RocksDB has opened, nothing is published or shipped unless somebody waits: RocksDB
+    /// deletes the WALs it has just replayed, which would otherwise be shipped for nothing.
     pub(crate) settle_after_open: Duration,
-    /// With durability `local`, a publish that would ship more than so much of the log...
+    /// With durability `local`, a publish that would ship more than this many bytes of the log...
     pub(crate) spared_log_bytes: u64,
-    /// ...waits so long for flushes that make these bytes superfluous. Several flushes of 64 MiB, compressed on one core.
+    /// ...waits at most this long for flushes that make these bytes superfluous: the time of several flushes
+    /// of 64 MiB, compressed on one core.
     pub(crate) flush_patience: Duration,
-    /// The owner writes its hint once in so long, and looks for a successor with every second one: 3 requests in 130 s,
-    /// at most 15 in 10 minutes, which leaves room for the flush of what was written before.
+    /// The owner writes its hint once in this time, and looks for a successor with every second hint: 3
+    /// requests in 130 s, at most 15 in 10 minutes, which leaves room for the flush of what was written
+    /// before.
     pub(crate) alive_interval: Duration,
     /// How long a newcomer watches an owner that shows no sign of life: two intervals and 10 s for slow requests, so
-    /// that one hint may get lost. The server looks each 5 s and has opened before 150 s.
+    /// that one hint may get lost. A server that starts looks every 5 s, and has the database open within 150 s.
     pub(crate) alive_patience: Duration,
-    /// When the file map has parts, so that a publish costs what has changed.
+    /// When the file map is split into parts, so that a publish costs only what has changed.
     pub(crate) map: MapLimits,
-    /// A MANIFEST of more objects is put again as one: a restore reads at most as many.
+    /// A MANIFEST that would have more objects than this is uploaded again as one, so that a restore reads
+    /// few.
     pub(crate) manifest_chunks_max: usize,
-    /// Roots kept behind the newest, for people.
+    /// How many roots are kept besides the newest, for people.
     pub(crate) roots_kept: u64,
     pub(crate) gc: GcTuning,
     /// Gate PUB-G2. Switched off only by the test that shows that the gate is needed.
@@ -101,8 +105,9 @@ impl Default for Tuning {
 /// What becomes of the objects that former epochs left in the bucket, once this epoch has a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Former {
-    /// They stay until RocksDB is open and has replayed everything in front of the record that starts at this sequence
-    /// number, the last one of the bucket's WAL; 0: the bucket has no record that must be replayed.
+    /// They stay until RocksDB is open and has replayed everything in front of the record that starts at this
+    /// sequence number, which is the last record of the bucket's WAL; 0: the bucket has no record that must
+    /// be replayed.
     NeededTo(u64),
     /// They may go.
     Superfluous,
@@ -130,7 +135,7 @@ pub(crate) struct State {
     pub(crate) drop_noted: u64,
     /// Since when something is unpublished that no snapshot of the publisher has.
     pub(crate) dirty_since: Option<Instant>,
-    /// The same for what the publisher is publishing.
+    /// Since when something is unpublished that the publisher is publishing now.
     pub(crate) publishing_since: Option<Instant>,
     pub(crate) closing: bool,
     /// Why this process may not write any more: another owner, or a background task that died.
@@ -155,12 +160,12 @@ pub(crate) struct Shared {
     pub(crate) db_uuid: String,
     pub(crate) server_id: String,
     pub(crate) epoch: u64,
-    /// Of the claim of the epoch, for the marker.
+    /// The nonce of the epoch's claim, for the marker.
     pub(crate) claim_nonce: Nonce,
     pub(crate) tuning: Tuning,
     pub(crate) path: CommitPath,
     pub(crate) state: Mutex<State>,
-    /// The newest commits. Its lock is taken last, for moments.
+    /// The newest commits. This lock is taken last and held only for moments.
     pub(crate) commits: Mutex<Tracker>,
     pub(crate) changed: Condvar,
     pub(crate) wake_publisher: Notify,
@@ -183,7 +188,7 @@ pub(crate) struct Shared {
     reported: Mutex<Option<Instant>>,
 }
 
-/// The same failure is logged at most this often; the newest is always in the status variable.
+/// Failures are logged at most once in this time; the newest is always in the status variable.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 impl State {
@@ -214,7 +219,7 @@ impl State {
         self.dirty_since.get_or_insert_with(Instant::now);
     }
 
-    /// Since when something is unpublished. None: the newest root says all.
+    /// Since when something is unpublished. None: the newest root has everything.
     pub(crate) fn unpublished_since(&self) -> Option<Instant> {
         [self.dirty_since, self.publishing_since].into_iter().flatten().min()
     }
@@ -263,7 +268,7 @@ impl Shared {
         self.bucket.with_slot_timeout((self.path.lag_max() / 2).max(self.tuning.slot_timeout_min))
     }
 
-    /// The state, with the appends and syncs that were counted without the lock.
+    /// Locks the state, and adds the appends and syncs that were counted without the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         let synced = self.path.synced_position();
@@ -290,7 +295,8 @@ impl Shared {
         self.wake_publisher.notify_one();
     }
 
-    /// Moves the covered position as far as chunks and roots allow, and wakes who waits for it.
+    /// Moves the covered position as far as chunks and roots allow, and wakes the threads that wait
+    /// for it.
     pub(crate) fn cover(&self, state: &mut State) {
         let covered = state.wal.cover(self.path.ddl_published());
         let position = covered.unwrap_or_else(|| self.path.covered());
@@ -308,7 +314,8 @@ impl Shared {
         }
     }
 
-    /// With a history, a WAL that RocksDB deletes is shipped to its end all the same: commits would be missing in between otherwise.
+    /// With a history, keeps the WALs open: a WAL that RocksDB deletes is still shipped to its end, because
+    /// otherwise commits would be missing in between.
     pub(crate) fn hold_wals(&self) {
         if self.history.limits().is_on() {
             self.state.lock().wal.hold(|number| self.open_wal(number).ok().flatten());
@@ -342,7 +349,7 @@ impl Shared {
         )));
     }
 
-    /// `Err` with the reason once fenced.
+    /// Returns the reason as an error once this process is fenced.
     pub(crate) fn check_fence(&self) -> Result<()> {
         if !self.path.is_fenced() {
             return Ok(());

@@ -93,7 +93,7 @@ impl Store {
 
     async fn end(&self, tasks: Vec<JoinHandle<()>>) {
         let shared = &self.shared;
-        // What the tasks still wait for is not worth more than a moment: publish() has had its time.
+        // The tasks get only a moment for what they still wait for: publish() has had its time.
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         if tokio::time::timeout(Duration::from_millis(800), futures_util::future::join_all(tasks))
             .await
@@ -170,9 +170,10 @@ impl Store {
         self.shared.note_ddl(&mut state, position);
     }
 
-    /// Data that nothing names any more, by WAL bytes appended before this call, is about to leave the MANIFEST.
+    /// Data is about to leave the MANIFEST: since WAL bytes appended before this call, nothing names it.
     ///
-    /// A root without the data waits for those bytes (gate PUB-G2): otherwise a restore would find it named and gone.
+    /// A root without the data waits for those bytes (gate PUB-G2): otherwise a restore would find the data
+    /// named, but gone.
     pub fn note_drop(&self) {
         let mut state = self.shared.lock();
         state.drop_noted = state.wal.position();
@@ -187,13 +188,14 @@ impl Store {
         self.shared.hold_wals();
     }
 
-    /// The end of a commit that a former process may have acknowledged has been written (two-phase commit, decided by
-    /// the server's recovery): it counts as inherited, see `lag.rs`, LAG-3. No request.
+    /// The end of a commit that a former process may have acknowledged has been written, as the server's
+    /// recovery decided (two-phase commit): the commit counts as inherited, see `lag.rs`, LAG-3. No request.
     pub fn note_recovered(&self) {
         self.shared.path.set_inherited();
     }
 
-    /// WAL `number` has `length` bytes. A few atomics; takes the lock for the first bytes of a WAL only.
+    /// Notes that WAL `number` has `length` bytes now. Costs a few atomic operations; takes the
+    /// lock only for the first bytes of a WAL.
     pub fn wal_appended(&self, number: u64, length: u64) {
         if !self.shared.path.appended(number, length) {
             let mut state = self.shared.lock();
@@ -202,9 +204,9 @@ impl Store {
         }
     }
 
-    /// The first `length` bytes of WAL `number` are durable. A few atomics with durability local: then no commit waits
-    /// for the shipper, which takes the lock when it looks for bytes. Else the lock, and the shipper is woken when much
-    /// has gathered.
+    /// The first `length` bytes of WAL `number` are durable. With durability local this costs a few atomic
+    /// operations: no commit waits for the shipper, which takes the lock when it looks for bytes. Otherwise
+    /// it takes the lock, and wakes the shipper when much has gathered.
     pub fn wal_synced(&self, number: u64, length: u64) {
         let path = &self.shared.path;
         if path.durability() == Durability::Local && path.synced(number, length) {
@@ -313,7 +315,7 @@ impl Store {
         self.shared.wake_all();
     }
 
-    /// Changes how much history is kept. A shorter one lets objects go from the next batch on.
+    /// Changes how much history is kept. With a shorter history, objects are deleted from the next batch on.
     pub fn set_history(&self, limits: HistoryLimits) {
         self.shared.history.set_limits(limits);
         self.shared.hold_wals();
@@ -347,7 +349,7 @@ impl Store {
             if state.closing {
                 return Err(StoreError::Interrupted("the store is being closed".to_owned()));
             }
-            // Ages move without any event: look again at least this often.
+            // Ages grow without any event, so the condition is checked at least this often.
             let rest = deadline.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return Err(self.late(timeout, what));
@@ -402,12 +404,12 @@ fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
     Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed }
 }
 
-/// A hint that could not be written is tried again after so long, then after twice that, and so on: a newcomer must see
-/// one before its patience ends.
+/// A hint that could not be written is tried again after this time, then after twice this time, and so on: a
+/// newcomer must see a hint before its patience ends.
 const HINT_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// An owner looks for a successor with every second hint. Only an idle one learns of it like this: whoever publishes
-/// or ships meets the fence there.
+/// An owner looks for a successor with every second hint. Only an idle owner learns of it like
+/// this: one that publishes or ships meets the fence there.
 const HINTS_PER_LOOK: u64 = 2;
 
 /// Shows that this owner lives, and notices a fence even when nothing is written.
@@ -418,7 +420,7 @@ async fn watch(shared: Arc<Shared>) {
     let (mut counter, mut delay) = (0, interval);
     let mut next = Instant::now() + interval;
     while !shared.is_ending() {
-        // Woken early for other reasons than the end, too.
+        // The task is also woken early for reasons other than the end.
         if tokio::time::timeout_at(next, shared.wake_watch.notified()).await.is_ok() {
             continue;
         }
@@ -440,7 +442,7 @@ async fn watch(shared: Arc<Shared>) {
     }
 }
 
-/// The slot behind our last root is empty, being written by us, or a fence.
+/// Looks at the slot behind our last root: it is empty, is being written by us, or holds a fence.
 async fn notice_fence(shared: &Shared) {
     let id = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
     if let Ok(RootSlot::Fence(fence)) = read_root_slot(&shared.bucket, id).await {

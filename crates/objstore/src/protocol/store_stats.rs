@@ -87,7 +87,7 @@ impl Store {
             },
             history_cuts: read(&counters.history_cuts),
             database_uuid: shared.db_uuid.clone(),
-            // Why this server may not write outlasts what happens to single requests.
+            // The reason why this server may not write is shown rather than the newest error of a request.
             last_error: fenced.map_or_else(|| counters.last_error(), |reason| reason.to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! Requests to the bucket: the only file that sends them, but for listings (listing.rs).
+//! Requests to the bucket: reads, single PUTs and deletions. Listings are in listing.rs, multipart uploads in upload.rs.
 //!
 //! Keys are relative to the prefix of one database. Every attempt is counted in [`Stats`], bounded by
 //! [`RetryPolicy::request_timeout`], and repeated with back-off when that can help. All requests are
@@ -29,7 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-/// What a GET of unknown size may be: the biggest objects read whole are MANIFEST and WAL chunks.
+/// The size for which a GET of unknown size gets time: the biggest objects that are read whole are MANIFEST
+/// and WAL chunks.
 const WHOLE_BYTES: u64 = 8 << 20;
 /// How a create-only PUT ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub struct Parts {
     pub store: Arc<dyn ObjectStore>,
     /// For large objects; None = every object is one PUT.
     pub multipart: Option<Arc<dyn MultipartStore>>,
-    /// For requests that the two above do not make; None where nothing speaks S3.
+    /// For requests that the two above cannot make; None for a store that does not speak S3.
     pub(crate) direct: Option<Arc<Direct>>,
     /// Lists unfinished uploads; None = they are not looked for.
     pub(crate) uploads: Option<Arc<dyn ListUploads>>,
@@ -74,7 +75,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Over a store in this process: no multipart, the prefix "db", and short waits between attempts.
+    /// The parts over a store in this process: no multipart, the prefix "db", and short waits between
+    /// attempts.
     pub(crate) fn in_process(store: Arc<dyn ObjectStore>, place: &str) -> Self {
         Self {
             store,
@@ -96,7 +98,7 @@ impl Parts {
 pub struct Bucket {
     pub(crate) parts: Arc<Parts>,
     pub(crate) policy: RetryPolicy,
-    /// What the first attempt at a slot may take; None: as every other request.
+    /// How long the first attempt at a slot may take; None: as long as every other request.
     pub(crate) slot_timeout: Option<Duration>,
     pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
 }
@@ -155,7 +157,7 @@ impl Bucket {
         self.parts.directory.is_some()
     }
 
-    /// The local path of `key` in a `file://` bucket, also of a foreign one; None for any other bucket.
+    /// The local path of `key`, which may be a foreign one, in a `file://` bucket; None for any other bucket.
     pub fn local_path(&self, key: &str) -> Option<PathBuf> {
         self.parts.directory.as_ref().map(|root| root.join(key))
     }
@@ -198,7 +200,7 @@ impl Bucket {
         Ok(bytes)
     }
 
-    /// Reads several ranges of one object in parallel, in the order given.
+    /// Reads several ranges of one object in parallel; returns them in the order given.
     ///
     /// Requests: one GET per range; merge neighbours before calling.
     pub async fn get_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -335,7 +337,7 @@ impl Bucket {
         }
     }
 
-    /// An overwriting PUT; also for objects whose name nobody else can have.
+    /// Sends a PUT that overwrites what is there.
     pub(crate) async fn put_unconditional(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<()> {
         let path = self.path(key)?;
         let size = bytes.len() as u64;
@@ -385,8 +387,8 @@ impl Bucket {
         Ok(bytes)
     }
 
-    /// This bucket with the bounds of attempt `attempt` at a slot, counted from 1. With a timeout of its own a read is tried
-    /// once only: the loop around it repeats both.
+    /// This bucket with the bounds of attempt `attempt` at a slot, counted from 1. When slots have a timeout
+    /// of their own, a read is tried only once: the loop in `create_slot` repeats PUT and read.
     fn for_slot(&self, attempt: u32) -> Self {
         let Some(first) = self.slot_timeout else { return self.clone() };
         let doubled = first.saturating_mul(1 << (attempt - 1).min(16));
@@ -462,7 +464,7 @@ impl Bucket {
     }
 }
 
-/// Fails early when a path must stay below a directory. Used for keys that come from records.
+/// Whether `key`, appended to a directory, stays below that directory. Used for keys that come from records.
 pub fn is_plain_key(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with('/')

@@ -72,7 +72,8 @@ async fn many_writers_and_random_faults_leave_one_winner_per_slot() {
             async move {
                 let nonce = [b'A' + writer; 16];
                 loop {
-                    // Unavailable leaves the outcome open: the same bytes again.
+                    // After Unavailable the outcome is unknown: the caller sends the same bytes
+                    // again.
                     match bucket.create_slot(&key, slot_bytes(&nonce, "r"), &nonce).await {
                         Ok(outcome) => return (writer, outcome),
                         Err(StoreError::Unavailable(_)) => {}
@@ -176,7 +177,7 @@ async fn uploads_survive_every_single_fault() {
                     tries += 1;
                     match bucket.put_file("sst/00/1-1.sst", file.path(), &[("a", "b".into())]).await {
                         Ok(done) => break done,
-                        // A conflict is not retried inside; the uploader's loop is.
+                        // The bucket does not retry after a conflict; the uploader does.
                         Err(StoreError::Unavailable(_)) if tries < 3 => {}
                         Err(error) => panic!("{fault:?} at {at}: {error}"),
                     }
@@ -250,7 +251,8 @@ async fn a_listing_with_more_faults_than_attempts_ends_while_pages_arrive() {
     use crate::requests::stuck::{Hurt, Verb};
     let (bucket, store) = long_listing(95).await;
     for page in 0..10 {
-        // One page arrives, one request hangs, and so on: ten hang, where one page may hang four times.
+        // One page arrives, one request hangs, and so on: ten requests hang in all, where one page may hang
+        // four times.
         store.hurt(Verb::List, "wal", u32::from(page > 0), 1, Hurt::Hangs);
     }
     assert_eq!(bucket.list("wal", None).await.unwrap().len(), 95);

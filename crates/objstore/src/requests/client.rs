@@ -31,7 +31,7 @@ pub fn connect(config: &StoreConfig, stats: Arc<Stats>) -> Result<Bucket> {
 /// As [`connect`], over a line that changes one bit of every upload after it was signed: for
 /// [`Bucket::refuses_damage`]. Nothing else can be done with it.
 ///
-/// Errors: as `connect`; `Invalid` for `file://`, where no line is.
+/// Errors: as `connect`; `Invalid` for `file://`, which has no line.
 pub fn connect_damaging(config: &StoreConfig, stats: Arc<Stats>) -> Result<Bucket> {
     connect_over(config, stats, Line::Damaging)
 }
@@ -82,7 +82,7 @@ fn connect_s3(
     let region = if config.region.is_empty() { DEFAULT_REGION } else { config.region.as_str() };
     let connect_timeout = config.request_timeout.min(Duration::from_secs(5));
     let is_plain = endpoint.as_deref().is_some_and(|e| e.starts_with("http://"));
-    // Explicit keys over plain HTTP never need TLS; roles fetch their keys over either.
+    // With explicit keys, plain HTTP never needs TLS; the keys of a role are fetched over HTTP or HTTPS.
     let transport = if is_plain && !config.access_key.is_empty() {
         Transport::plain(connect_timeout)
     } else {
@@ -99,12 +99,12 @@ fn connect_s3(
         .with_client_options(options)
         .with_http_connector(transport.clone())
         .with_retry(no_retry) // Bucket retries, counts and bounds every attempt itself.
-        // Each body's SHA-256 is part of its signature, which every S3 server checks: bytes damaged on the way are
-        // refused. 1.5 to 2 GB/s and core with SHA-NI, about 0.4 without.
+        // Each body's SHA-256 is part of its signature, which every S3 server checks: bytes damaged on the
+        // way are refused. A core hashes 1.5 to 2 GB/s with SHA-NI, about 0.4 without.
         .with_unsigned_payload(false)
         .with_crypto_provider(Arc::new(RustCrypto))
         .with_disable_bulk_delete(true)
-        // With this style the endpoint is the bucket's URL, whatever form that has.
+        // With the virtual-hosted style, the endpoint is taken as the bucket's URL, whatever form that has.
         .with_endpoint(&url)
         .with_virtual_hosted_style_request(true);
     builder = with_encryption(builder, config)?;
@@ -131,7 +131,8 @@ fn connect_s3(
     }))
 }
 
-/// Asks for the encryption that is configured, with every upload: single ones and the start of those in pieces.
+/// Asks for the encryption that is configured, in every single PUT and in every request that starts an upload
+/// in pieces.
 fn with_encryption(builder: AmazonS3Builder, config: &StoreConfig) -> Result<AmazonS3Builder> {
     let kind = match Encryption::parse(&config.sse, &config.sse_kms_key_id)? {
         Encryption::BucketDefault => return Ok(builder),
@@ -159,8 +160,8 @@ fn given_keys(config: &StoreConfig) -> Result<Option<Arc<GivenKeys>>> {
     }
 }
 
-/// Without configured keys: those of the environment, else web identity, else the profile file, else what the machine's role
-/// gives (ECS, EKS, EC2).
+/// Takes the keys of the environment when none are configured, else web identity, else the profile file, else
+/// what the machine's role gives (ECS, EKS, EC2).
 fn with_found_credentials(builder: AmazonS3Builder) -> AmazonS3Builder {
     if let Some(keys) = from_environment() {
         let builder = builder.with_access_key_id(keys.key_id).with_secret_access_key(keys.secret_key);

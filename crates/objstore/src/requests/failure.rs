@@ -15,7 +15,7 @@ pub(crate) enum Class {
     NotFound,
     /// A create-only PUT met an object, or a concurrent PUT: no proof of who won.
     Exists,
-    /// Nobody knows, or the bucket asks to come back: try again.
+    /// The outcome is unknown, or the bucket asks to come back later: try again.
     Transient,
     /// The same request will fail again until somebody changes something.
     Refused,
@@ -100,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// `HTTP 403 SignatureDoesNotMatch`, or the transport's own words.
+    /// The bucket's answer, such as `HTTP 403 SignatureDoesNotMatch`; without one, the transport's own words.
     fn answer(&self) -> String {
         match (self.status, &self.s3_code) {
             (Some(status), Some(code)) => {
@@ -189,7 +189,7 @@ fn classify(
         Some("SlowDown" | "RequestTimeout" | "InternalError" | "ServiceUnavailable") => {
             return Class::Transient;
         }
-        // Nothing was stored: the same bytes again.
+        // Nothing was stored: the same bytes may be sent again.
         Some(code) if DAMAGED.contains(&code) => return Class::Transient,
         _ => {}
     }
@@ -271,7 +271,7 @@ fn io_error_of(error: &StoreCrateError) -> Option<&std::io::Error> {
     None
 }
 
-/// The deepest cause when the text above does not tell it already ("Connection refused", a TLS reason).
+/// The deepest cause, unless `text` tells it already ("Connection refused", a TLS reason).
 fn innermost(error: &StoreCrateError, text: &str) -> String {
     let mut deepest = String::new();
     let mut cause = error.source();

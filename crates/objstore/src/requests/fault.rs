@@ -58,7 +58,7 @@ impl Fault {
 #[derive(Default)]
 struct Plan {
     at: HashMap<u64, Fault>,
-    /// (seed state, one in so many requests)
+    /// (state of the random numbers, one request in how many fails)
     random: Option<(u64, u64)>,
     /// While set, every request is lost.
     outage: bool,
@@ -231,7 +231,8 @@ impl<S: ObjectStore> ObjectStore for FaultStore<S> {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let call = self.inner.get_opts(location, options);
-        // 409 is an answer to conditional writes; no store gives it to a GET, and nobody repeats it.
+        // 409 is an answer to conditional writes; no store gives it to a GET, and a GET that got it would not
+        // be repeated.
         let (mut got, fault) = self.run(location.as_ref(), call).await.map_err(|error| match error {
             Error::AlreadyExists { .. } => lost("the connection was closed before the reply came"),
             error => error,
@@ -240,7 +241,8 @@ impl<S: ObjectStore> ObjectStore for FaultStore<S> {
             let range = got.range.clone();
             let meta = got.meta.clone();
             let mut bytes = got.bytes().await?.to_vec();
-            // Another byte each time: damage that repeats itself exactly would be a damaged object.
+            // Another byte is damaged each time: exactly the same damage twice would mean that the object
+            // itself is damaged.
             let victim = self.requests() as usize % bytes.len().max(1);
             if let Some(byte) = bytes.get_mut(victim) {
                 *byte ^= 0x10;

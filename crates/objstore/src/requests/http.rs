@@ -27,8 +27,8 @@ use std::time::Duration;
 
 /// Idle connections kept per host: uploads (4 files x 2 pieces), 16 reads, 6 prefetches, WAL and roots.
 const IDLE_CONNECTIONS_MAX: usize = 32;
-/// What one connection reads at once. Several connections' buffers of hyper's own 400 KiB do not fit a core's cache: with
-/// these a cold query spends 3 % less CPU on 100 MB.
+/// How many bytes one connection reads at once. Several connections' buffers of hyper's default, 400 KiB, do
+/// not fit a core's cache: with this smaller size a cold query spends 3 % less CPU on 100 MB.
 const READ_BYTES_MAX: usize = 128 << 10;
 /// Shorter than the idle limits of common S3 servers and load balancers (60 s and more).
 const IDLE_MAX: Duration = Duration::from_secs(30);

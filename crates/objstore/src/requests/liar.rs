@@ -29,7 +29,7 @@ pub(crate) enum Lie {
     ForgetsAPage,
     /// A listing always begins at the start.
     IgnoresStartAfter,
-    /// A ranged GET gives as many bytes of the start.
+    /// A ranged GET returns the right number of bytes, but from the start of the object.
     IgnoresRanges,
     /// DELETE does nothing.
     KeepsDeleted,

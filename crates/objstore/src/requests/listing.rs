@@ -1,4 +1,4 @@
-//! Listings: the requests of which one may be followed by thousands.
+//! Listings: one may need thousands of requests, because each returns only a page.
 //!
 //! BUCKET-4: a page that fails is asked for again, not those before it.
 
@@ -52,8 +52,9 @@ impl Bucket {
         Ok(infos)
     }
 
-    /// Adds the objects behind `after` to `metas`, as far as it gets. The store asks for a page when it has given the
-    /// last key of the one before, so a bound for each key is a bound for each page.
+    /// Adds the objects that follow `after` to `metas`; after a failure, those that came before it are there.
+    /// The store asks for a page when it has given out the last key of the page before, so a bound for each
+    /// key is a bound for each page.
     async fn list_pages(
         &self,
         folder: &ObjectPath,

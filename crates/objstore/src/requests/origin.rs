@@ -28,7 +28,7 @@ pub(crate) fn is_foreign(key: &str) -> bool {
 /// The origin of `key`, None for an own one, and the key below that origin.
 pub(crate) fn split(key: &str) -> (Option<&str>, &str) {
     let Some(full) = key.strip_prefix('/') else { return (None, key) };
-    // The part behind the last folder of table files has no slashes that could be taken for another one.
+    // Below the origin there is only one such folder, so the last one ends the origin.
     match full.rfind(FILES) {
         Some(0) => (Some(""), full),
         Some(at) if full.as_bytes()[at - 1] == b'/' => (Some(&full[..at - 1]), &full[at..]),

@@ -16,7 +16,7 @@ pub struct RetryPolicy {
     pub delay_min: Duration,
     /// Longest wait between two attempts.
     pub delay_max: Duration,
-    /// One attempt, from sending the first byte to receiving the last.
+    /// The longest time of one attempt, from sending the first byte to receiving the last.
     pub request_timeout: Duration,
 }
 

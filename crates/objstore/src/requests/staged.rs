@@ -17,7 +17,7 @@ impl Bucket {
     /// Should their writer still run, its PUT fails and can be repeated. Returns how many were removed; 0 for a bucket that is
     /// no directory.
     ///
-    /// Errors: of the file system. What goes away meanwhile is no error. Requests: none.
+    /// Errors: of the file system. A file that goes away meanwhile is no error. Requests: none.
     pub(crate) async fn remove_staged(
         &self,
         is_abandoned: impl Fn(&str) -> bool + Send + 'static,

@@ -1,8 +1,8 @@
 //! A store in memory whose requests can be made to hang or to fail by kind and name, and which counts them and
 //! the bytes they send. For tests.
 //!
-//! Other than `fault.rs`, which hurts a request by its position, this one hurts it by what it asks for; and a listing has
-//! pages, each of which counts as one request.
+//! Unlike `fault.rs`, which hurts a request by its position, this store hurts it by what it asks for; and a
+//! listing has pages, each of which counts as one request.
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
@@ -35,7 +35,8 @@ pub(crate) enum Hurt {
     Fails,
 }
 
-/// Hurts every request of `verb` for a name that contains `part`, but for the first `skip`, `count` times.
+/// Of the requests of `verb` for names that contain `part`, lets the first `skip` pass and hurts the next
+/// `count`.
 #[derive(Debug)]
 struct Rule {
     verb: Verb,
@@ -50,12 +51,12 @@ struct Plan {
     rules: Mutex<Vec<Rule>>,
     /// Kind, name, bytes sent.
     seen: Mutex<Vec<(Verb, String, usize)>>,
-    /// What every request takes.
+    /// How long every request takes.
     latency: Mutex<Duration>,
 }
 
 impl Plan {
-    /// Counts one request, and lets the first rule that knows it decide.
+    /// Counts one request, and lets the first rule that matches it decide.
     async fn meet(&self, verb: Verb, name: &str, bytes: usize) -> Result<()> {
         self.seen.lock().push((verb, name.to_owned(), bytes));
         let latency = *self.latency.lock();
@@ -103,7 +104,7 @@ impl StuckStore {
         self.plan.rules.lock().clear();
     }
 
-    /// From now on every GET, PUT and page of a listing takes so long.
+    /// From now on every GET, PUT and page of a listing takes this long.
     pub(crate) fn set_latency(&self, latency: Duration) {
         *self.plan.latency.lock() = latency;
     }

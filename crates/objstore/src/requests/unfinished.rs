@@ -1,9 +1,10 @@
-//! Uploads in pieces that were begun and neither completed nor aborted. Their pieces show in no listing of objects, and cost as
-//! much as those.
+//! Uploads in pieces that were begun and neither completed nor aborted. Their pieces show in no listing of
+//! objects, and cost as much as objects do.
 //!
-//! An upload that fails is *given up*: remembered here, and aborted by the collector. What a process that died has left is
-//! found by listing the uploads, where the store can. (MinIO lists only those of one exact name: there the bucket's
-//! lifecycle rule, or MinIO's own after a day, has to remove them.)
+//! An upload that fails is *given up*: remembered here, and aborted by the collector. The uploads of a
+//! process that died are found by listing the unfinished uploads, where the store can do that. (MinIO lists
+//! only those of one exact name: there the bucket's lifecycle rule, or MinIO's own after a day, has to remove
+//! them.)
 
 use crate::error::Result;
 use crate::requests::bucket::{Attempt, Bucket};
@@ -13,7 +14,7 @@ use async_trait::async_trait;
 use object_store::MultipartId;
 use serde::Serialize;
 
-/// What a listing of uploads may be: some pages of a thousand.
+/// The size for which a listing of uploads gets time: some pages of a thousand.
 const LISTING_BYTES: u64 = 4 << 20;
 
 /// An upload whose pieces wait in the store.
@@ -35,9 +36,10 @@ pub(crate) trait ListUploads: Send + Sync {
 }
 
 impl Bucket {
-    /// The unfinished uploads of table files. None where the store has no such list.
+    /// The unfinished uploads of table files. Empty where the store has no list of them.
     ///
-    /// Errors: of the one attempt; keys without the permission to list uploads get `Refused`, and need it for nothing else.
+    /// Errors: of the only attempt; `Refused` when the keys lack the permission to list uploads, which
+    /// nothing else needs.
     /// Requests: one LIST per 1000 uploads.
     pub async fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         let Some(lister) = &self.parts.uploads else { return Ok(Vec::new()) };
@@ -53,7 +55,7 @@ impl Bucket {
         Ok(listed.into_iter().filter_map(relative).collect())
     }
 
-    /// Takes the pieces of an upload away. One that is no longer there is fine.
+    /// Removes the pieces of an upload. An upload that is no longer there is fine.
     ///
     /// Errors: as [`Bucket::delete`]. Requests: one DELETE per attempt.
     pub async fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
@@ -75,7 +77,7 @@ impl Bucket {
         self.given_up.lock().push(upload);
     }
 
-    /// One of the uploads that were given up.
+    /// Takes one of the uploads that were given up; None: there is none left.
     pub(crate) fn take_given_up(&self) -> Option<UnfinishedUpload> {
         self.given_up.lock().pop()
     }

@@ -39,20 +39,22 @@ const PIECES_IN_FLIGHT: usize = 2;
 pub struct UploadedFile {
     /// In bytes.
     pub size: u64,
-    /// Of the whole file.
+    /// The checksum of the whole file.
     pub crc32c: u32,
-    /// Of each part of [`crate::crc::PART_BYTES`].
+    /// The checksum of each part of [`crate::crc::PART_BYTES`].
     pub part_crcs: Vec<u32>,
     /// The bucket is a directory on another file system: it has a copy, and the local file is redundant.
     pub copied: bool,
 }
 
 impl Bucket {
-    /// Uploads the file at `local_path` as `key`, with `metadata` as user metadata where the bucket has such.
+    /// Uploads the file at `local_path` as `key`, with `metadata` as user metadata where the bucket supports
+    /// that.
     ///
     /// Requires: the file is finished and synced; `key` was never used for other bytes.
     /// Errors: `NotFound` when the local file is gone; `Unavailable` and `Refused` may be tried again.
-    /// Requests: 1 PUT up to 16 MiB; above it 2 + size / 16 MiB. The pieces of one that fails are the collector's.
+    /// Requests: 1 PUT up to 16 MiB; above it 2 + size / 16 MiB. The collector removes the pieces of an
+    /// upload that fails.
     pub async fn put_file(
         &self,
         key: &str,
@@ -95,7 +97,7 @@ impl Bucket {
         Ok(UploadedFile { size, crc32c, part_crcs: crcs, copied: false })
     }
 
-    /// Creates an object unless it exists. One that exists with the same bytes is an earlier attempt's.
+    /// Creates an object unless it exists. One that exists with the same bytes comes from an earlier attempt.
     ///
     /// Errors: `Fenced` when the name holds other bytes, because only a second process in the same epoch makes those.
     async fn create_file(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<()> {
@@ -159,7 +161,8 @@ impl Bucket {
         Ok(refused)
     }
 
-    /// Whether `upload`, which is damaged on its way, is refused for that reason. One that fails for another is repeated.
+    /// Whether `upload`, which is damaged on its way, is refused for that reason. An upload that fails for
+    /// another reason is repeated.
     pub(crate) async fn refused_as_damaged<F, Fut>(&self, key: &str, upload: F) -> Result<bool>
     where
         F: Fn() -> Fut,
@@ -355,7 +358,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     match machine::run_blocking(work).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_cancelled() => Err(StoreError::Interrupted("the store is closing".into())),
-        // Goes on in the task that waits for it, which is supervised.
+        // The panic goes on in the task that waits for the work, which is supervised.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) enum Addressing {
 }
 
 impl Addressing {
-    /// The value of `atoll_s3_addressing`; "" is `auto`.
+    /// Reads the value of `atoll_s3_addressing`; "" is `auto`.
     ///
     /// Errors: `Invalid` for any other spelling.
     pub(crate) fn parse(text: &str) -> Result<Self> {
@@ -67,7 +67,7 @@ pub(crate) enum Encryption {
 }
 
 impl Encryption {
-    /// The values of `atoll_s3_sse` and `atoll_s3_sse_kms_key_id`.
+    /// Reads the values of `atoll_s3_sse` and `atoll_s3_sse_kms_key_id`.
     ///
     /// Errors: `Invalid` for another spelling, and for a key without `aws:kms`.
     pub(crate) fn parse(sse: &str, key_id: &str) -> Result<Self> {

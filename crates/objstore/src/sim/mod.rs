@@ -26,10 +26,10 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often a thread looks that waits for a condition variable.
+/// How often a thread that waits for a condition variable looks again.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(7);
 
-/// Disk work that a store has begun has ended after so long.
+/// Disk work that a store has begun has ended after this time.
 pub(crate) const DISK_WORK_MAX: Duration = Duration::from_secs(1);
 
 /// The first second of every simulation, after 1970.
@@ -40,7 +40,7 @@ const BEGIN_S: u64 = 1_700_000_000;
 pub(crate) struct Ended {
     /// Entries of the trace.
     pub(crate) steps: u64,
-    /// Of the whole trace.
+    /// The hash of the whole trace.
     pub(crate) hash: u64,
     /// What was wrong; None: nothing.
     pub(crate) failure: Option<String>,
@@ -123,7 +123,7 @@ pub(crate) fn handle() -> Option<Handle> {
     current().map(|sim| sim.handle.clone())
 }
 
-/// A number below `bound`, by the seed.
+/// A number below `bound`, which the seed chooses.
 pub(crate) fn below(bound: u64) -> u64 {
     this().random.lock().below(bound)
 }
@@ -185,8 +185,8 @@ pub(crate) fn has_failed() -> bool {
     this().trace.lock().failure.is_some()
 }
 
-/// `task`, of which the seed decides now and then that others go first, or that it sleeps a little. Outside of a simulation
-/// it is what it was.
+/// Wraps `task` so that now and then, by the seed, other tasks go first or it sleeps a little. Outside of a
+/// simulation the task runs as it is.
 pub(crate) fn scheduled<F: Future>(task: F) -> Scheduled<F> {
     Scheduled { task: Box::pin(task), pause: None }
 }

@@ -23,10 +23,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// No request is under way for longer.
+/// The longest time that a request is under way.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(30);
 
-/// A stale listing lacks a claim that is younger. A server that dies needs longer to start again: it sees its own claims.
+/// A stale listing lacks the newest claim if that is younger than this. A server that dies needs longer to
+/// start again, so it sees its own claims.
 const STALE_MAX: Duration = Duration::from_millis(800);
 
 /// The folder of the claims.
@@ -52,7 +53,7 @@ enum Fate {
     Conflict,
     /// HTTP 409 after it was carried out.
     ConflictAfterApply,
-    /// One bit of the body of a reply is another.
+    /// One bit in the body of a reply is changed.
     Damaged,
     /// A listing of claims lacks one that has just landed.
     Stale,
@@ -80,14 +81,15 @@ pub(crate) enum Verb {
     List,
 }
 
-/// Hears of every object that was created, overwritten or deleted, before anything else happens.
+/// A function that is called for every object that was created, overwritten or deleted, before anything else
+/// happens.
 pub(crate) type OnLanded = Box<dyn Fn(Verb, &str) + Send + Sync>;
 
 /// The bucket, and the way to it.
 pub(crate) struct Network {
     /// The bucket itself.
     pub(crate) store: Arc<InMemory>,
-    /// One request in so many is hurt; 0: none.
+    /// One request in how many is hurt; 0: none.
     hurt_one_in: AtomicU64,
     on_landed: Mutex<Option<Arc<OnLanded>>>,
     /// When the newest claim landed.
@@ -113,7 +115,7 @@ impl Network {
         self.hurt_one_in.store(one_in, Ordering::Relaxed);
     }
 
-    /// Sets who hears of what lands.
+    /// Sets the function that is called for every change that lands.
     pub(crate) fn on_landed(&self, hear: OnLanded) {
         *self.on_landed.lock() = Some(Arc::new(hear));
     }
@@ -141,7 +143,7 @@ impl Network {
         }
     }
 
-    /// Some milliseconds, sometimes many.
+    /// Takes some milliseconds, sometimes many.
     async fn travel() {
         let ms = if once_in(20) { below(400) } else { 1 + below(12) };
         tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -204,7 +206,7 @@ struct Request {
 }
 
 impl Request {
-    /// What its sender hears; None: nothing.
+    /// Does to the request what `fate` says. Returns what its sender hears; None: nothing.
     async fn meet<T>(
         &self,
         fate: Fate,
@@ -279,7 +281,7 @@ fn not_implemented(operation: &str) -> Error {
     Error::NotImplemented { operation: operation.to_owned(), implementer: "Line".to_owned() }
 }
 
-/// The whole reply, with another bit in it when the fate says so.
+/// The whole reply, with one bit changed when the fate says so.
 async fn body_of(got: GetResult, fate: Fate) -> Result<GetResult> {
     let (range, meta) = (got.range.clone(), got.meta.clone());
     let mut bytes = got.bytes().await?.to_vec();

@@ -29,7 +29,7 @@ pub(super) struct Turn {
     wake: Notify,
 }
 
-/// What ends a thread of a simulation that is over.
+/// The panic that ends a thread of a simulation that is over.
 struct Over;
 
 thread_local! {
@@ -76,7 +76,7 @@ impl Wake for Turn {
     }
 }
 
-/// A thread of a simulation; dropping it lets it run on.
+/// A handle of a thread of a simulation; the thread runs on when the handle is dropped.
 pub(crate) struct Thread<T>(oneshot::Receiver<T>);
 
 impl<T> Thread<T> {
@@ -84,7 +84,7 @@ impl<T> Thread<T> {
     pub(crate) fn join(self) -> T {
         match block_on(self.0) {
             Ok(result) => result,
-            // It has failed, and that has been noted: this one is of no use any more.
+            // The joined thread has failed, and that has been noted: this thread is of no use any more.
             Err(_) => std::panic::resume_unwind(Box::new(Over)),
         }
     }
@@ -94,7 +94,7 @@ impl<T> Thread<T> {
     }
 }
 
-/// Starts a thread of this simulation. What it panics with is a failure of the history.
+/// Starts a thread of this simulation. A panic in it is a failure of the history.
 pub(crate) fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Thread<T> {
     let sim = this();
     let turn =

@@ -98,7 +98,7 @@ Status OnlineBuild::replay(const std::function<bool()> &progress, uint64_t *reco
   return apply_and_forget(&changes, &log_keys);
 }
 
-// In this order: a change that is applied twice does no harm.
+// Applies changes, and only then removes them from the log: a change that is applied twice does no harm.
 Status OnlineBuild::apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys) {
   if (changes->empty()) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(apply(*changes));

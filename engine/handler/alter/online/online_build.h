@@ -18,8 +18,8 @@
 // Uniqueness is checked at the end: an entry that is put beside another of the same value is suspect, and
 // suspects are looked at again when nothing can change any more.
 //
-// Threads: log(), spoil() and close() from any, and the destructor; all else from the ALTER's thread, as long
-// as its TABLE is open.
+// Threads: any thread may call log(), spoil(), close() and the destructor; all else only the ALTER's thread,
+// as long as its TABLE is open.
 #pragma once
 
 #include <atomic>
@@ -66,18 +66,18 @@ class OnlineBuild : public table::ChangeLog {
   virtual void show_duplicate();
   bool needs_whole_rows() const override { return false; }
 
-  // Nothing is logged from now on.
+  // Makes log() do nothing from now on.
   void close() { closed_.store(true, std::memory_order_release); }
 
  protected:
-  // One record of the log. What key and value mean is the derived class's.
+  // One record of the log. The derived class defines what key and value mean.
   struct Change {
     bool put = false;
     std::string key = {}, value = {};
   };
 
-  // `layout`: of the altered table. `indexes`: the numbers of those being built in it. From now on log() must
-  // be called for every change.
+  // `layout`: that of the altered table. `indexes`: the numbers of those being built in it. From now on log()
+  // must be called for every change.
   OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered);
 
   virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
@@ -94,7 +94,7 @@ class OnlineBuild : public table::ChangeLog {
   Status write_entries(rocksdb::WriteBatch *batch);
   // Is there at most one entry that begins with `start`? *first: its key.
   Status is_unique(std::string_view start, bool *unique, std::string *first) const;
-  // Notes `start` of a unique index's entries if there are two by now.
+  // Notes `start` as suspect if two entries of the unique index begin with it by now.
   Status suspect_if_double(size_t index, const std::string &start);
   Status write(rocksdb::WriteBatch *batch) const;  // to main
 

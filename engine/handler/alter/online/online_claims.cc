@@ -78,7 +78,7 @@ Status OnlineClaims::apply(const std::vector<Change> &changes) {
   return Status::Ok();
 }
 
-// Empty if nobody claims the key.
+// Finds the row of the key's first claim; empty if there is no claim.
 Status OnlineClaims::find_claimed_row(const std::string &key, std::string *row) {
   row->clear();
   const std::string start = source_.claim(key, source_.rows_start);
@@ -105,7 +105,7 @@ Status OnlineClaims::read_scanned_row(const std::string &key, const std::string 
   return Status::Ok();
 }
 
-// The clash of a new primary key is a claim, that of another index an entry.
+// What clashes under a new primary key are claims; in another index, entries.
 void OnlineClaims::show_duplicate() {
   const bool is_claim = static_cast<int>(duplicate_index()) == layout_->primary();
   if (!is_claim) return OnlineRekey::show_duplicate();

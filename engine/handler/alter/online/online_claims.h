@@ -27,7 +27,8 @@ class OnlineClaims final : public OnlineRekey {
   void show_duplicate() override;
 
  private:
-  // Of a logged change, `key` is the new key of a row and `value` its old one, with its length, and the row.
+  // In a logged change, `key` is the new key of a row; `value` is the length of its old key, that key, and
+  // the row.
   Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
   Status apply(const std::vector<Change> &changes) override;
   Status find_claimed_row(const std::string &key, std::string *row);

@@ -1,7 +1,7 @@
 // Indexes that an ALTER adds while others write. The log of changes has the changed rows under their primary
-// keys. It keeps only what the new entries are made from: of an indexed column its value, of one that is
-// indexed by a prefix the prefix, of one that an indexed expression names the whole value, and of all others
-// nothing.
+// keys. It keeps only what the new entries are made from: the value of an indexed column, the prefix of one
+// that is indexed by a prefix, the whole value of one that an indexed expression names, and nothing of all
+// others.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace atoll::handler {
 
 class OnlineIndexBuild final : public OnlineBuild {
  public:
-  // `writers`: how the rows of those who write meanwhile are made, in records of `record_bytes`. For the rest
-  // see OnlineBuild.
+  // `writers`: the layout by which other statements write rows meanwhile, in records of `record_bytes`. For
+  // the rest see OnlineBuild.
   OnlineIndexBuild(std::shared_ptr<const Layout> layout, const Layout &writers, size_t record_bytes,
                    std::vector<size_t> indexes, TABLE *altered);
 

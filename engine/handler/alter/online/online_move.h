@@ -1,7 +1,7 @@
 // The whole table under the same keys in another column family, built while others write (online_rebuild.h):
 // ALTER TABLE ... FORCE, another compression, and a table that leaves the shared family.
 //
-// A key keeps all its bytes but the prefix of its table. The log has rows by the keys that they get.
+// A key keeps all its bytes but the prefix of its table. The log holds rows under their new keys.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace atoll::handler {
 
 class OnlineMove final : public OnlineRebuild {
  public:
-  // As OnlineRebuild's.
+  // Takes the parameters of OnlineRebuild's constructor.
   OnlineMove(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered)
       : OnlineRebuild(std::move(layout), std::move(indexes), altered) {}
 
  private:
-  // Of a logged change, `key` is the new key of a row and `value` the row (empty: removed).
+  // In a logged change, `key` is the new key of a row and `value` the row (empty: removed).
   Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
   Status apply(const std::vector<Change> &changes) override;
 };

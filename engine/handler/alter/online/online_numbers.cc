@@ -19,8 +19,8 @@ Status OnlineNumbers::log_change(txn::Transaction *transaction, const RowImage &
   return append(transaction, added);
 }
 
-// The last change of a row has all of it. The first call comes before any row has been removed, so it finds
-// the last number that the scan gave: rows that come later must not have that of a claim.
+// The last change of a row holds the whole row. The first call comes before any row has been removed, so it
+// finds the last number that the scan gave: rows that come later must not get the number of a claim.
 Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   if (!std::exchange(knows_last_number_, true))
     ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, &last_number_));
@@ -31,7 +31,7 @@ Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   return write_entries(&batch);
 }
 
-// The claim of a row that goes stays: another row of its old key may have its number.
+// The claim of a row that is removed stays: another row with the same old key may take its number.
 Status OnlineNumbers::apply_last(const Change &change, rocksdb::WriteBatch *batch) {
   const std::string claim = source_.claim_to_number(change.key);
   std::string number;

@@ -16,7 +16,7 @@ Status OnlineRebuild::settle(const std::string &key, std::string_view wanted, ro
   return lsm::from_rocksdb(batch->Put(layout_->family()->handle(), key, wanted));
 }
 
-// The entries and the pieces of the row that is stored so under `key`.
+// Removes the entries and the pieces of the row that is stored under `key` as `stored`.
 Status OnlineRebuild::remove_former(const std::string &key, std::string_view stored,
                                     rocksdb::WriteBatch *batch) {
   std::string buffer;

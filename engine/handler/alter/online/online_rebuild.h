@@ -21,8 +21,8 @@ class OnlineRebuild : public OnlineBuild {
   // The altered table has the columns of the former one, in the same records. For the rest see OnlineBuild.
   using OnlineBuild::OnlineBuild;
 
-  // Adds to `batch` what makes `wanted` the row under `key`, with its entries. Empty: there is to be none.
-  // write_entries() writes it.
+  // Adds to `batch` what makes `wanted` the row under `key`, with its entries. `wanted` is empty if there
+  // shall be no row. write_entries() writes the batch.
   Status settle(const std::string &key, std::string_view wanted, rocksdb::WriteBatch *batch);
   Status get(const std::string &key, std::string *value) const;  // empty: there is none
 

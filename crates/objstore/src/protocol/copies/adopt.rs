@@ -28,7 +28,8 @@ use tokio::time::Instant;
 /// Copies in flight. In memory each has two pieces of 16 MiB at most.
 const PARALLEL_COPIES: usize = 4;
 
-/// Shorter than what a server waits before it believes that an owner is dead (alive.rs).
+/// The time between two hints that the copier lives: shorter than a server waits before it believes that an
+/// owner is dead (alive.rs).
 const SHOW_INTERVAL: Duration = Duration::from_secs(45);
 
 /// Is told how many bytes of table files have been copied, and how many are to be copied in all.
@@ -40,7 +41,7 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 pub struct Adopted {
     pub copied_files: u64,
     pub copied_bytes: u64,
-    /// Of copies that were there already.
+    /// Files whose copies were there already.
     pub reused_files: u64,
     pub reused_bytes: u64,
 }
@@ -48,11 +49,11 @@ pub struct Adopted {
 /// The program that copies into a database.
 pub(in crate::protocol) struct Copier<'a> {
     pub(in crate::protocol) bucket: &'a Bucket,
-    /// Taken and not published in.
+    /// The epoch that the copier has taken, and in which it has published nothing yet.
     pub(in crate::protocol) epoch: u64,
     /// Name in claims and hints.
     pub(in crate::protocol) server_id: String,
-    /// None: the store makes the copies itself, of files that are foreign here.
+    /// The bucket to copy from, and how fast. None: the store itself copies files that are foreign here.
     pub(in crate::protocol) from: Option<(&'a Bucket, &'a Pace)>,
     pub(in crate::protocol) progress: Progress<'a>,
 }
@@ -77,9 +78,9 @@ enum Need {
 impl Copier<'_> {
     /// Copies `files`, unless copies are there. `named`: the files of the newest root. Returns the copies, by the same numbers.
     ///
-    /// Requires: the epoch's former ones are closed. Errors: `NotFound`, `Corruption` for a file that is absent or damaged; `NoSpace`.
-    /// Requests: a LIST per 1000 objects below `sst/`, a GET for each epoch since the newest root, those of a copy for each file, and
-    /// a PUT each 45 seconds.
+    /// Requires: the former epochs are closed. Errors: `NotFound`, `Corruption` for a file that is absent or
+    /// damaged; `NoSpace`. Requests: a LIST per 1000 objects below `sst/`, a GET for each epoch since the
+    /// newest root, those of a copy for each file, and a PUT each 45 seconds.
     pub(in crate::protocol) async fn adopt(
         &self,
         files: &BTreeMap<u64, FileRecord>,
@@ -172,7 +173,7 @@ impl Copier<'_> {
         if let Some(before) = before.filter(|before| before.elapsed() < SHOW_INTERVAL) {
             return Ok(before);
         }
-        // What changes is what counts.
+        // The value says nothing: what counts is that it changes.
         let counter = crate::protocol::start::claim::wall_clock_ms();
         let alive = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter, closed: false };
         alive::show(self.bucket, &alive).await?;

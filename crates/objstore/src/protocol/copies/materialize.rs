@@ -39,7 +39,7 @@ pub struct MaterializeStatus {
     pub root: Option<(u64, u64)>,
     /// The databases that need keep nothing for this one any more.
     pub independent_of: Vec<String>,
-    /// Why they still have to; empty when they have not.
+    /// Why they still have to keep something; empty when they need not.
     pub still_held: String,
 }
 

@@ -174,7 +174,7 @@ fn a_clone_in_a_directory_gets_names_of_its_own() {
     assert!(is_whole(&child));
 }
 
-/// At every request, hurt or the last one before a kill.
+/// Each request in turn is hurt, or is the last one before a kill.
 #[test]
 fn a_clone_is_whole_after_a_materialize_that_was_hurt_or_killed_and_a_second_one_goes_on() {
     let faults = [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody];

@@ -49,13 +49,13 @@ const PARALLEL_DELETES: usize = 8;
 /// What to copy, and how.
 #[derive(Debug)]
 pub struct CopyRequest {
-    /// None: what is in the bucket now.
+    /// The state to copy; None: what is in the bucket now.
     pub past: Option<Past>,
     /// Where the copy is. `atollctl snapshot list` of the source shows it.
     pub place: String,
     /// The program that copies, shown to people.
     pub creator: String,
-    /// The same database is copied there again later.
+    /// The copy is to be brought up to date again later.
     pub stays_in_step: bool,
     /// How fast.
     pub pace: Pace,
@@ -65,22 +65,23 @@ pub struct CopyRequest {
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct CopyStatus {
-    /// Of the copy.
+    /// The identity of the copy.
     pub db_uuid: String,
     /// The state of the source that it has: a root, and the log up to a chunk.
     pub source_root: (u64, u64),
     pub source_log_end: u64,
-    /// Of the newest commit that it has, in microseconds since 1970; None: there is none.
+    /// When the newest commit in the copy was made, in microseconds since 1970; None: the copy has
+    /// no commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub files: u64,
     pub files_bytes: u64,
     pub adopted: Adopted,
-    /// Of MANIFEST and log.
+    /// Bytes of MANIFEST and log that were copied.
     pub copied_log_bytes: u64,
-    /// Objects of former rounds that went.
+    /// Objects of former rounds that were deleted.
     pub deleted_objects: u64,
-    /// It had this state before: nothing was done.
+    /// The copy had this state already, so nothing was done.
     pub is_unchanged: bool,
 }
 
@@ -191,7 +192,7 @@ impl Inspector {
     }
 }
 
-/// The first words of the claims of whoever copies the database `source` for this.
+/// The first words of the claims that a copy of the database `source` makes.
 fn purpose(source: &Identity, request: &CopyRequest) -> String {
     match request.stays_in_step {
         true => format!("{COPIES} {}", source.db_uuid),
@@ -199,7 +200,8 @@ fn purpose(source: &Identity, request: &CopyRequest) -> String {
     }
 }
 
-/// What is in `target`. Errors: `Invalid` when nobody may copy `source` there.
+/// The identity of the copy in `target`; None: it has none yet. Errors: `Invalid` when `source` must not be
+/// copied there.
 async fn check_target(
     target: &Bucket,
     source: &Identity,
@@ -226,7 +228,7 @@ async fn check_target(
     Ok(existing)
 }
 
-/// Rule MIRROR-2.
+/// Checks that a copier with this purpose has claimed `epoch` (rule MIRROR-2).
 async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()> {
     let claimer = claimer(target, epoch).await?.unwrap_or_else(|| "somebody unknown".to_owned());
     if claimer.strip_prefix(purpose).is_some_and(|rest| rest.starts_with(" by ")) {
@@ -239,7 +241,7 @@ async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()>
     )))
 }
 
-/// Whether `target` has the state of `moment`. What cannot be told is copied again.
+/// Whether `target` has the state of `moment`. False if that cannot be told, so the state is copied again.
 async fn has_already(target: &Bucket, moment: &Moment) -> Result<bool> {
     let bytes = match target.get(names::COPIED).await {
         Err(error) if error.is_not_found() => return Ok(false),
@@ -273,7 +275,7 @@ async fn create_identity(target: &Bucket, source: &Identity, root: RootId) -> Re
     Ok(db_uuid)
 }
 
-/// Rule MIRROR-3. Returns how many objects went.
+/// Deletes what rule MIRROR-3 allows. Returns how many objects were deleted.
 async fn sweep(target: &Bucket, epoch: u64) -> Result<u64> {
     let (root, nonce) = (RootId { epoch, slot: state_copy::SLOT }, random_nonce()?);
     let horizon = names::horizon(root.epoch, root.slot);

@@ -50,7 +50,8 @@ fn open_copy(bucket: &Bucket, dir: &std::path::Path) -> Db {
     Db::open(open_store(&config, bucket, quick()).unwrap(), dir, false)
 }
 
-/// Opens the copy as a lost database is, and looks whether it has the commits of `model`.
+/// Opens the copy without a local directory, as a lost database is opened, and checks that it has the commits
+/// of `model`.
 fn check_opened(bucket: &Bucket, model: &Model, context: &str) {
     let dir = scratch();
     let db = open_copy(bucket, dir.path());
@@ -59,7 +60,7 @@ fn check_opened(bucket: &Bucket, model: &Model, context: &str) {
     crash(db);
 }
 
-/// How many commits a server would find. A clone is opened: the copy stays one.
+/// How many commits a server would find in the copy. A clone of it is opened, so that the copy stays a copy.
 fn commits_in(copy: &Bucket) -> u64 {
     let request = CloneRequest {
         past: None,
@@ -172,8 +173,8 @@ fn a_moment_of_the_past_is_copied_as_a_clone_that_is_no_copy() {
     crash(f.db);
 }
 
-/// Every request of both buckets, hurt or the last one before a kill: the copy has the former state or the new one, and the next round
-/// ends well.
+/// Each request to either bucket in turn is hurt, or is the last one before a kill: the copy then has the
+/// former state or the new one, and the next round ends well.
 #[test]
 fn a_copy_is_never_half_whatever_request_is_hurt_or_is_the_last() {
     let faults = [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody];
@@ -266,7 +267,8 @@ fn a_copy_goes_to_a_directory_and_back_and_keeps_to_its_pace() {
     )
     .unwrap();
     let (start, pace) = (Instant::now(), Pace::new(Some(1)));
-    // The first piece has no wait, the second one that of the first.
+    // The first piece is copied without a wait; the second one waits for the time that the first one takes at
+    // this pace.
     let small = block(async {
         tokio::time::timeout(
             Duration::from_secs(1),

@@ -7,7 +7,7 @@
 //! delete the pin, say in hint/proved when that was and what came out
 //! ```
 //!
-//! RocksDB itself is not in it: only a server that opens a clone proves that too.
+//! RocksDB itself takes no part in this proof: only a server that opens a clone proves that RocksDB reads it.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -29,7 +29,8 @@ pub struct Proof {
     pub proved_ms: u64,
     pub took_ms: u64,
     pub is_restorable: bool,
-    /// Of the newest commit that a restore has, in microseconds since 1970; None: there is none.
+    /// When the newest commit that the restore found was made, in microseconds since 1970; None: it
+    /// found no commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     /// What was read; its problems say why a restore would fail.

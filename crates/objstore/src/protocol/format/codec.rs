@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
 /// The format of records without an extension area: fences, and all records of the first versions.
 pub(crate) const RECORD_FORMAT: u16 = 1;
-/// The format of records with one: what this version writes, and the newest that it reads.
+/// The format of records with an extension area: what this version writes, and the newest that it reads.
 pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
 /// A reader must understand every field with this tag or a higher one (REC-3).
 pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
@@ -96,19 +96,19 @@ impl FrameWriter {
         self
     }
 
-    /// Bytes whose length the reader knows.
+    /// Appends bytes whose length the reader knows.
     pub(crate) fn raw(&mut self, value: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(value);
         self
     }
 
-    /// A string or byte string behind its length (u32).
+    /// Appends a string or byte string behind its length (u32).
     pub(crate) fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.u32(value.len() as u32).raw(value)
     }
 
-    /// The extension area: the last thing in the body of a record of format 2. `fields` are in ascending order of their
-    /// tags; see REC-3 for the choice of a tag.
+    /// Appends the extension area, the last thing in the body of a record of format 2. `fields` are in
+    /// ascending order of their tags; see REC-3 for the choice of a tag.
     pub(crate) fn extension(&mut self, fields: &[(u16, Vec<u8>)]) -> &mut Self {
         self.needs_extension = false;
         self.u32(fields.len() as u32);
@@ -221,8 +221,8 @@ impl<'a> FrameReader<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|_| FormatError::new("a string is not UTF-8", at))
     }
 
-    /// A number of elements, each at least `element_bytes_min` long: bounded by what is left, so that a bad
-    /// count cannot make the reader allocate.
+    /// Reads a number of elements, each at least `element_bytes_min` long. It is bounded by what is left, so
+    /// that a bad count cannot make the reader allocate.
     pub(crate) fn count(&mut self, element_bytes_min: usize) -> Result<usize, FormatError> {
         let at = self.at;
         let count = self.u32()? as usize;
@@ -237,8 +237,8 @@ impl<'a> FrameReader<'a> {
         self.at == self.end
     }
 
-    /// The extension area by tag; empty for a record of format 1. Fields that are neither in `known` nor required are left
-    /// out (REC-3).
+    /// Reads the extension area: its fields by their tags; empty for a record of format 1. Fields that are
+    /// neither in `known` nor required are left out (REC-3).
     pub(crate) fn extension(&mut self, known: &[u16]) -> Result<BTreeMap<u16, &'a [u8]>, FormatError> {
         let mut fields = BTreeMap::new();
         if !std::mem::take(&mut self.has_extension) {

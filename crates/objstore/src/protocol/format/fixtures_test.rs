@@ -80,7 +80,7 @@ enum Written {
     Now,
 }
 
-/// Every kind, with how its bytes are read and written.
+/// Checks how the bytes of every kind of record are read and written.
 fn check_all(text: &str, written: Written) {
     let check = |name: &str, encoded: Vec<u8>, is_read: &dyn Fn(&[u8]) -> bool| {
         let bytes = fixture(text, name).unwrap_or_else(|| panic!("no fixture for {name}: {}", hex(&encoded)));

@@ -32,7 +32,7 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "roots", run: roots, seeds: root_seeds },
     Target { name: "maps", run: maps, seeds: map_seeds },
@@ -65,7 +65,7 @@ fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Reads `bytes` as they are and mended, and what was read once more from the bytes that it becomes.
+/// Reads `bytes` as they are and mended. What was read is encoded and read again, and must be the same.
 fn round_trip<T: PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, FormatError>,

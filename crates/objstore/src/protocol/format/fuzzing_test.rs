@@ -7,7 +7,8 @@ use std::path::Path;
 
 const MUTATIONS: usize = 3_000;
 
-/// Seeds, and what was found and mended. tools/fuzz.sh takes the targets from the names of these folders.
+/// Seeds, and inputs that once broke the target and were added together with the repair. tools/fuzz.sh takes
+/// the targets from the names of these folders.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

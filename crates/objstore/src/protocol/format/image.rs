@@ -1,4 +1,4 @@
-//! Reading one published root: its file map, its MANIFEST, its WAL. Used by restore, claim and `atollctl`.
+//! Reading one published root: its file map, its MANIFEST, its WAL. Used by restores, the server's own tasks and `atollctl`.
 //!
 //! Everything is checked on the way: a record that is missing, misplaced or damaged is an error that names it, never
 //! an empty result.
@@ -53,8 +53,9 @@ pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     Ok(Image { root, files })
 }
 
-/// The objects that a restore of `image` reads in front of the chunks of the log that are objects of their own, with their sizes; of
-/// roots the size is not known and 0. Those of other databases are among them.
+/// Returns the objects that a restore of `image` reads before the chunks of the log that are objects of their
+/// own, with their sizes; the size of a root is not known and given as 0. Objects of other databases are
+/// among them.
 ///
 /// Requests: a LIST.
 pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<str>, u64)>> {
@@ -97,7 +98,7 @@ async fn read_parts(bucket: &Bucket, map: &MapInParts) -> Result<Vec<MapPart>> {
         .await
 }
 
-/// The files of `map`, whose parts are `parts`. `object` says so.
+/// Returns the files of `map`, whose parts are `parts`. `object`: the name of the record that holds the map.
 ///
 /// Errors: `Corruption` when the parts overlap, a file cannot be one, or the changes do not fit the parts.
 pub(crate) fn join(parts: &[MapPart], map: &MapInParts, object: &str) -> Result<FileMap> {
@@ -139,7 +140,8 @@ pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<(
     change(files, &object, &root.removed, &root.added, root.files_count)
 }
 
-/// Takes the files `removed` out of a map and adds `added`; then it has `count` files. `object` says so.
+/// Takes the files `removed` out of a map and adds `added`; the map must then have `count` files. `object`:
+/// the name of the record that says so.
 ///
 /// Errors: `Corruption` when that does not fit the map.
 pub(crate) fn change(
@@ -255,7 +257,7 @@ pub(crate) enum WalkEnd {
 /// Gives the chunks behind `root` to `each`, in order, as far as their DDL number is at most `ddl_max`. Returns the first chunk that
 /// was not given, or at which `each` stopped.
 ///
-/// `end`, errors, requests: as [`read_wal`]; but it is not looked at what the root needs.
+/// `end`, errors, requests: as [`read_wal`]; but whether the root needs more chunks is not checked.
 pub(crate) async fn walk_wal(
     bucket: &Bucket,
     root: &Root,
@@ -291,7 +293,8 @@ pub(crate) async fn walk_wal(
     Ok((walk.next, WalkEnd::Absent))
 }
 
-/// A merged object or a part that a root names and that is absent is damage; so is nothing else.
+/// When a merged object or a part that `root` names is absent, this is damage. Other errors are returned
+/// unchanged.
 fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { object, .. } => StoreError::Corruption(format!(
@@ -313,7 +316,8 @@ struct Walk<'a, F> {
 }
 
 impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
-    /// Checks chunk `chunk` and gives it to `each`, unless it lies in front of what the root needs. Some: the walk ends.
+    /// Checks chunk `chunk` and gives it to `each`, unless it lies in front of what the root needs. Returns
+    /// Some when the walk ends.
     fn give(&mut self, chunk: u64, object: &Bytes) -> Result<Option<WalkEnd>> {
         if chunk > self.next {
             return Err(StoreError::Corruption(format!(
@@ -348,7 +352,7 @@ impl Chain {
         Self { epoch, last: None }
     }
 
-    /// The record of chunk `chunk`, of which `object` is the whole object.
+    /// Decodes and checks chunk `chunk`, of which `object` is the whole object.
     ///
     /// Errors: `Corruption` when the object is another chunk's, or does not continue the chunk before.
     pub(crate) fn check(&mut self, chunk: u64, object: &Bytes) -> Result<WalChunk> {
@@ -367,7 +371,8 @@ impl Chain {
 
 /// The objects of the chunks in a merged object, in order.
 ///
-/// Errors: `Corruption` when it is absent or damaged, or holds other chunks than its name says.
+/// Errors: `NotFound` when it is absent; `Corruption` when it is damaged or holds other chunks than its name
+/// says.
 pub(crate) async fn read_run(bucket: &Bucket, epoch: u64, run: WalRun) -> Result<Vec<Bytes>> {
     let key = names::merged_chunks(epoch, run.first, run.end);
     let decode = |bytes: &Bytes| {

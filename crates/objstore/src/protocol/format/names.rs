@@ -28,11 +28,11 @@ pub(crate) const ROOT_DIR: &str = "root/";
 pub(crate) const MANIFEST_DIR: &str = "man/";
 /// Prefix of every WAL chunk.
 pub(crate) const WAL_DIR: &str = "wal/";
-/// Prefix of what holds deletions back.
+/// Prefix of every pin.
 pub(crate) const PIN_DIR: &str = "pin/";
 /// Prefix of the names of snapshots.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshot/";
-/// Prefix of the records below which roots may have lost objects.
+/// Prefix of the records that say below which root objects may have been deleted.
 pub(crate) const HORIZON_DIR: &str = "gc/horizon/";
 /// Prefix of every list of keys to delete.
 pub(crate) const TOMB_DIR: &str = "tomb/";
@@ -92,7 +92,7 @@ pub(crate) fn map_part(epoch: u64, part: u64) -> String {
     format!("map/{epoch:020}/{part:020}")
 }
 
-/// What roots below `slot` of `epoch`, and those of former epochs, need may be deleted.
+/// The record that says: what roots below `slot` of `epoch`, and roots of former epochs, need may be deleted.
 pub(crate) fn horizon(epoch: u64, slot: u64) -> String {
     format!("{HORIZON_DIR}{epoch:020}/{slot:020}")
 }

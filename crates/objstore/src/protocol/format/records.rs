@@ -47,7 +47,7 @@ pub(crate) const FENCE_BYTES: u64 = 137;
 pub(crate) struct EpochClaim {
     pub(crate) epoch: u64,
     pub(crate) server_id: String,
-    /// For people only.
+    /// When the epoch was claimed, in milliseconds since 1970; for people only.
     pub(crate) claimed_ms: u64,
     pub(crate) home: Home,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Root {
     pub(crate) manifest: ManifestCopy,
     pub(crate) manifest_bytes: u64,
     pub(crate) manifest_crc32c: u32,
-    /// MANIFEST edits that WAL bytes depend on, contained in this root (gate PUB-G8).
+    /// This root contains the MANIFEST edits that WAL bytes depend on, up to this DDL number (gate PUB-G8).
     pub(crate) ddl_seq: u64,
     /// The smallest WAL number RocksDB still had when the root was taken.
     pub(crate) wal_min: u64,
@@ -94,10 +94,10 @@ pub(crate) struct Root {
     pub(crate) wal_needed_end: u64,
     /// For people only; nothing is decided by it.
     pub(crate) published_ms: u64,
-    /// The slot that holds the full file map this one's changes are based on; its own when it is full. Only earlier versions
-    /// wrote roots that are not.
+    /// The slot of the root with the full file map that the changes of this root are based on; its own slot
+    /// when its map is full. Only earlier versions wrote roots whose map is not full.
     pub(crate) map_slot: u64,
-    /// Files in the map after this root: a check.
+    /// The number of files in the map after this root, as a check.
     pub(crate) files_count: u64,
     /// The map, unless it is small. Then the two lists that follow are empty.
     pub(crate) map_in_parts: Option<MapInParts>,
@@ -105,7 +105,8 @@ pub(crate) struct Root {
     pub(crate) added: Vec<MapEntry>,
     /// Files gone since the previous slot; empty when full.
     pub(crate) removed: Vec<u64>,
-    /// Chunks that are read from merged objects, in ascending order. Those behind the last one are objects of their own.
+    /// The merged objects of the WAL, in ascending order. Chunks behind the last one are objects of their
+    /// own.
     pub(crate) wal_runs: Vec<WalRun>,
     /// None in roots of earlier versions.
     pub(crate) position: Option<Position>,
@@ -127,7 +128,7 @@ pub(crate) struct WalChunk {
     pub(crate) chunk: u64,
     pub(crate) log: u64,
     pub(crate) offset: u64,
-    /// Replayed only over a root whose `ddl_seq` is at least this (gate PUB-G8).
+    /// The chunk is replayed only over a root whose `ddl_seq` is at least this (gate PUB-G8).
     pub(crate) ddl_seq: u64,
     /// CRC-32C of the whole previous chunk object; 0 for the first of the epoch.
     pub(crate) previous_crc32c: u32,
@@ -151,9 +152,9 @@ pub(crate) struct Marker {
     pub(crate) epoch: u64,
     /// The root that was about to be published last; never behind what this directory published.
     pub(crate) root: RootId,
-    /// Of the claim of `epoch`; None in markers of earlier versions.
+    /// The nonce of the claim of `epoch`; None in markers of earlier versions.
     pub(crate) claim_nonce: Option<Nonce>,
-    /// Of `root`; None in markers of earlier versions, and while the epoch has published nothing.
+    /// The nonce of `root`; None in markers of earlier versions, and while the epoch has published nothing.
     pub(crate) root_nonce: Option<Nonce>,
 }
 
@@ -345,7 +346,7 @@ impl Root {
         if is_whole { Ok(()) } else { Err("a full file map has changes") }
     }
 
-    /// The parts of its file map, by number.
+    /// Returns the numbers of the parts of this root's file map.
     pub(crate) fn map_parts(&self) -> impl Iterator<Item = u64> {
         self.map_in_parts.iter().flat_map(|map| &map.parts).map(|part| part.part)
     }

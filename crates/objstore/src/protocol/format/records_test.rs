@@ -309,7 +309,7 @@ fn unknown_fields_of_an_extension_area_are_ignored_or_refused_by_their_tag() {
     }
 }
 
-/// Of one file, number 25.
+/// The root has one file, number 25.
 #[test]
 fn labels_that_fit_no_file_are_refused() {
     let origins = |value: &[u8]| RootSlot::decode(&root_with_fields(&[(0x8002, value)]));

@@ -1,4 +1,4 @@
-//! Create-only slots as the protocol uses them: read one, settle one, fence a stream of them.
+//! Create-only slots as the protocol uses them: read one, settle one, find the last one of an epoch.
 //!
 //! SLOT-1: a slot is tried with the same bytes until its owner is known; an unclear answer is never taken for either
 //!         outcome.
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Longest wait between two tries of a slot whose outcome is unknown.
 const SETTLE_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Creates `key` with `bytes`, however long it takes; `failed` hears each failure.
+/// Creates `key` with `bytes`, however long it takes; `failed` is called with each failure.
 ///
 /// Errors: only those that trying again cannot cure. Unavailability and refusals (keys rotate) are waited out.
 pub(crate) async fn settle(
@@ -42,8 +42,8 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_) | StoreError::Refused(_) | StoreError::NoSpace(_))
 }
 
-/// Reads of one object before its bytes count as damaged: a restore reads thousands of objects, and a network that damages
-/// one reply in a hundred damages two in a row of some.
+/// How often an object is read before its bytes count as damaged: a restore reads thousands of objects, and a
+/// network that damages one reply in a hundred damages two replies in a row for some of them.
 const READS_MAX: u32 = 3;
 
 /// Reads `key` and decodes it; bytes that do not decode are read again, so that a reply damaged on the way is not taken for
@@ -124,13 +124,13 @@ pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u
         .collect())
 }
 
-/// Listings of the slots of one epoch, when what they show is deleted before it is read.
+/// How often the slots of one epoch are listed, when what a listing shows is deleted before it is read.
 const LISTINGS_MAX: u32 = 8;
 
-/// The last slot of `root/<epoch>/`, read, or None without any. A living owner deletes old roots: when the slot is absent and a
-/// newer one is there now, that one is read.
+/// Reads the last slot of `root/<epoch>/`. Returns its number and record, or None without any slot. A living
+/// owner deletes old roots: when the slot is absent and a newer one is there now, that one is read.
 ///
-/// `listed`: the last slot of an earlier listing. Returns also the slot.
+/// `listed`: the last slot of an earlier listing.
 /// Errors: `NotFound` names a slot that is absent although none is newer; `Unavailable` after 8 listings, each out of date when
 /// it was read.
 /// Requests: a GET, and a LIST and a GET for each slot that was deleted meanwhile.
@@ -180,7 +180,7 @@ pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<Ro
     Ok(None)
 }
 
-/// Which server fenced which, for messages.
+/// The error that tells which server fenced which.
 pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
     StoreError::Fenced(format!(
         "this server (epoch {epoch}) no longer owns the database in the bucket: epoch {} of server '{}' took it \

@@ -1,8 +1,9 @@
 //! The collector's task: gathers keys into tombs, waits for the grace time, deletes, and searches the bucket for strays.
 //!
-//! One batch at a time, all from one task. Requests: per batch of at most 1000 keys two PUTs, a GET, a LIST, a DELETE per key
-//! and two more; for a pin that is new those that read its root; per search a LIST per 1000 objects and one per
-//! 1000 unfinished uploads, each of which costs a DELETE. An idle collector sends none.
+//! One task does all of it, one batch at a time. Requests: per batch of at most 1000 keys two PUTs, a GET, a
+//! LIST, a DELETE per key and two more DELETEs; for a pin that is new those that read its root; per search a
+//! LIST per 1000 objects and one per 1000 unfinished uploads, each of which costs a DELETE. An idle collector
+//! sends none.
 
 mod history;
 
@@ -31,7 +32,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 /// Deletes in flight.
 const PARALLEL_DELETES: usize = 8;
-/// After the last root of a busy time the bucket is searched so often: the second search finds what landed late.
+/// How often the bucket is searched after the last root of a busy time: the second search finds
+/// what landed late.
 const SEARCHES_PER_CHANGE: u32 = 2;
 /// A search rests longer when it has many pages: at most 60 LISTs per hour.
 const REST_PER_PAGE: Duration = Duration::from_secs(60);
@@ -65,7 +67,7 @@ struct Collector {
     tombs_written: u64,
     /// When the keys of the inbox get their tomb.
     gather_until: Option<Instant>,
-    /// After failed requests, and while a pin holds, nothing happens until then.
+    /// Nothing is done until then, because requests have failed or a pin holds everything.
     not_before: Instant,
     /// The length of the last rest after a failure; zero after a batch that was deleted.
     rest: Duration,
@@ -73,7 +75,7 @@ struct Collector {
     /// Roots published by this process at the last search, and searches since that number changed.
     roots_seen: Option<u64>,
     searches: u32,
-    /// The time of one search more: pins have been deleted.
+    /// Makes the next search due: pins have been deleted, so objects may have become superfluous.
     search_again_at: Option<Instant>,
     is_hold_told: bool,
     /// The highest horizon that this process has made known.
@@ -103,7 +105,7 @@ impl Collector {
         }
     }
 
-    /// When there will be something to do; None: not before something happens.
+    /// When there will be something to do; None: not before somebody wakes the collector.
     fn next_event(&mut self) -> Option<Instant> {
         let mut events: Vec<Instant> = self.history_event().into_iter().collect();
         if self.shared.inbox.has_keys() && self.has_room() {
@@ -152,8 +154,8 @@ impl Collector {
         Ok(())
     }
 
-    /// After a failure nothing is tried for a while, each time longer: a bucket that refuses deletions gets one batch, of
-    /// which a few requests are sent, per rest.
+    /// After a failure nothing is tried for a while, each time longer: so a bucket that refuses deletions
+    /// gets, after each rest, only the first few requests of one batch.
     fn rest_after(&mut self, outcome: Result<()>) {
         let Err(error) = outcome else { return };
         if self.shared.is_ending() {
@@ -250,7 +252,8 @@ impl Collector {
         let mut nonce = [0; 16];
         fill_random(&mut nonce)?;
         let bucket = &self.shared.bucket;
-        // It does not matter who has created it: it has no other content than its name.
+        // Somebody else may have created this horizon before; that does not matter, because it says nothing
+        // but its name.
         bucket
             .create_slot(&names::horizon(to.epoch, to.slot), Bytes::copy_from_slice(&nonce), &nonce)
             .await?;
@@ -267,7 +270,7 @@ impl Collector {
         self.held.update(bucket, &listed).await?;
         for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
             bucket.delete(key).await?;
-            // A search that is at work still keeps what they held.
+            // A search that is running still keeps what these pins held.
             self.search_again_at = Some(Instant::now() + self.tuning.grace);
         }
         let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
@@ -277,7 +280,7 @@ impl Collector {
         Ok(false)
     }
 
-    /// Rule MOUNT-1.
+    /// Returns the pins of mounts that have ended (rule MOUNT-1).
     fn ended_mounts(&self, listed: &Listed) -> Vec<String> {
         let mounts = self.shared.mounts.lock();
         let is_ended = |key: &&String| pin::is_mount_key(key) && !mounts.contains(*key);
@@ -301,7 +304,7 @@ impl Collector {
         self.shared.bucket.delete(&tomb.name).await
     }
 
-    /// Errors: the first one; what was on its way then may be deleted or not.
+    /// Deletes `keys`. Errors: the first one; those that were in flight then may be deleted or not.
     async fn delete_keys(&self, keys: BTreeSet<String>) -> Result<()> {
         let bucket = &self.shared.bucket;
         let mut pace = interval(Duration::from_secs(1) / self.tuning.deletes_per_second.max(1));
@@ -325,7 +328,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Those of `objects`, keys and their sizes, that neither this owner nor a pin needs.
+    /// The keys of those `objects` (keys with their sizes) that neither this owner nor a pin needs.
     fn unneeded<'a>(
         &self,
         needs: &Needs,
@@ -336,7 +339,7 @@ impl Collector {
         keys
     }
 
-    /// Those of `objects` that this owner does not need, whatever pins hold.
+    /// The keys of those `objects` that this owner does not need, whatever pins hold.
     fn superfluous<'a>(
         &self,
         needs: &Needs,
@@ -359,7 +362,7 @@ impl Collector {
         next.into_iter().chain(self.search_again_at).min()
     }
 
-    /// Looks for what nothing names, and for tombs that nobody works off.
+    /// Searches the bucket for objects that nothing names, and for tombs that nobody works off.
     async fn search(&mut self) -> Result<()> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let objects = self.shared.bucket.list("", None).await?;
@@ -372,7 +375,8 @@ impl Collector {
         self.abort_strays().await?;
         self.remove_staged().await?;
         self.delete_lower_horizons(&objects).await?;
-        // After the listing: what it shows has been known to RocksDB's files or to a root since before.
+        // This is asked only now, after the listing: every listed object that somebody needs was registered
+        // with RocksDB's files, or named by a root, before it was uploaded.
         let Some(needs) = self.judge() else { return Ok(()) };
         let tombed: HashSet<&str> =
             self.tombs.iter().flat_map(|tomb| &tomb.keys).map(String::as_str).collect();
@@ -390,7 +394,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes the horizons of former owners away, once there is a higher one.
+    /// Deletes the horizons of former owners once there is a higher one.
     async fn delete_lower_horizons(&self, objects: &[ObjectInfo]) -> Result<()> {
         let lower =
             |object: &&ObjectInfo| horizon_of(&object.key).is_some_and(|root| Some(root) < self.horizon);
@@ -400,7 +404,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes the pieces away of uploads that have failed.
+    /// Deletes the pieces of uploads that have failed.
     async fn abort_given_up(&self) -> Result<()> {
         let bucket = &self.shared.bucket;
         while let Some(upload) = bucket.take_given_up() {
@@ -412,8 +416,9 @@ impl Collector {
         Ok(())
     }
 
-    /// The same for uploads of former owners, and for those whose begin was thought to have failed. Pieces are no objects
-    /// yet, so there is no tomb; the upload of a file that waits for it is never taken away.
+    /// Aborts the unfinished uploads of former owners, and those that this server took for not begun. Their
+    /// pieces are not objects yet, so no tombstone is written for them; the upload of a file that is still
+    /// queued is never ended.
     async fn abort_strays(&self) -> Result<()> {
         let bucket = &self.shared.bucket;
         let uploads = match bucket.unfinished_uploads().await {
@@ -427,7 +432,7 @@ impl Collector {
                 return Ok(());
             }
         };
-        // After the listing: an upload that it shows was begun for a file that was queued before.
+        // This is asked after the listing: each listed upload was begun for a file that was queued before.
         let uploading = self.shared.files.uploading();
         for upload in uploads {
             let is_ours =
@@ -453,7 +458,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Tombs of former owners, and own ones whose attempt was thought to have failed.
+    /// Takes over the tombs of former owners, and own tombs that this server believed not to have written.
     async fn adopt_tombs(&mut self, objects: &[ObjectInfo]) -> Result<()> {
         let known: HashSet<String> = self.tombs.iter().map(|tomb| tomb.name.clone()).collect();
         for object in objects {
@@ -466,7 +471,7 @@ impl Collector {
                 Ok(Some(keys)) => self.tombs.push(self.tomb(object.key.clone(), keys)),
                 Ok(None) => {}
                 Err(error @ StoreError::Unavailable(_)) => return Err(error),
-                // One that cannot be read keeps nothing from being deleted: this search finds what it lists.
+                // A tomb that cannot be read prevents no deletion: this search finds what it lists.
                 Err(error) => (self.shared.log)(Level::Warning, &error.to_string()),
             }
         }

@@ -80,7 +80,7 @@ impl Fixture {
         }
     }
 
-    /// Live table files are two; everything else below `sst/` waits to be deleted.
+    /// Two table files are live; everything else below `sst/` waits to be deleted.
     fn superfluous_files(&self) -> usize {
         self.keys(names::FILE_DIR).len() - 2
     }
@@ -138,7 +138,7 @@ fn a_pin_of_any_kind_holds_everything_until_it_is_gone() {
     crash(f.db);
 }
 
-/// Late uploads, pieces of a MANIFEST that no root names, and roots whose tomb was lost.
+/// The strays are late uploads, pieces of a MANIFEST that no root names, and roots whose tomb was lost.
 #[test]
 fn strays_are_found_while_the_server_runs() {
     let mut f = Fixture::new(searching());
@@ -212,8 +212,8 @@ fn a_bucket_that_refuses_deletions_gets_few_of_them_and_is_told() {
     while start.elapsed() < Duration::from_secs(1) {
         f.work(1);
     }
-    // A LIST is the look for pins before each batch; the rests are 10 ms, 20 ms, 40 ms and so on. Rests that did not grow would
-    // give about a hundred.
+    // One LIST looks for pins before each batch; the rests are 10 ms, 20 ms, 40 ms and so on. If the rests
+    // did not grow, there would be about a hundred batches.
     let (lists, deletes) = counts(&f);
     let batches_max = u64::from((start.elapsed().as_millis() as u64 / 10).ilog2()) + 10;
     assert!(lists - before.0 <= batches_max, "{} batches in {:?}", lists - before.0, start.elapsed());
@@ -287,7 +287,7 @@ fn the_plan_tells_what_waits_and_a_pause_holds_it() {
     crash(f.db);
 }
 
-/// A search follows what was published, twice, and then there is none.
+/// After a publish the collector searches twice, and then no more.
 #[test]
 fn an_idle_collector_sends_no_request() {
     let mut f = Fixture::new(searching());

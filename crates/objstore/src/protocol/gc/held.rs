@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The pins seen so far and what they need. A pin never changes, so each is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// Of snapshots and clones.
+    /// The pins of snapshots and clones.
     pins: BTreeSet<String>,
     keys: HashSet<Arc<str>>,
     /// Pins that hold everything, with the reason: those of `gc --pause`, and those that this version does not understand.
@@ -57,7 +57,7 @@ impl Held {
         }
     }
 
-    /// A pin for which nothing may be deleted, and why.
+    /// Returns a pin because of which nothing may be deleted, and the reason.
     pub(crate) fn holds_all(&self) -> Option<(&str, &str)> {
         self.of_all.first_key_value().map(|(key, why)| (key.as_str(), why.as_str()))
     }

@@ -26,7 +26,7 @@ pub(crate) struct HeldHistory {
 /// One pin of the history.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HistoryPin {
-    /// When its root was published; 0 when that is gone: then the pin holds nothing.
+    /// When its root was published; 0: the root is gone, so the pin holds nothing.
     pub(crate) published_ms: u64,
     /// The first chunk that is read as an object of its own; None without a root.
     wal_first: Option<u64>,
@@ -49,7 +49,7 @@ impl HeldHistory {
             self.forget(oldest);
         }
         if self.pins.keys().any(|root| !listed.contains(root)) {
-            // Somebody took one away in between.
+            // Somebody has deleted a pin that was not the oldest.
             *self = Self::default();
         }
         let new: Vec<RootId> = listed.iter().copied().filter(|root| !self.pins.contains_key(root)).collect();
@@ -110,7 +110,8 @@ impl HeldHistory {
         self.pins.last_key_value().map(|(root, _)| *root)
     }
 
-    /// The oldest pin, that of `root`, is gone. Returns the objects that it alone of the history needed, with their sizes.
+    /// Forgets the oldest pin, that of `root`, which is gone. Returns the objects that no other pin of the
+    /// history needs, with their sizes.
     pub(crate) fn forget(&mut self, root: RootId) -> Vec<(String, u64)> {
         self.pins.remove(&root);
         let mut freed = Vec::new();
@@ -159,7 +160,7 @@ impl HeldHistory {
     }
 }
 
-/// The roots that have a pin of the history, of the pins `keys`.
+/// The roots of those pins among `keys` that belong to the history.
 pub(crate) fn roots_among<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<RootId> {
     keys.filter_map(|key| pin::history_root_of(key)).collect()
 }

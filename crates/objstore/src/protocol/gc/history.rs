@@ -14,23 +14,25 @@ pub(crate) struct RootHistory {
     wal_end: u64,
     /// The merged objects that the newest root names.
     runs: Vec<WalRun>,
-    /// Slot and parts of the file map of the roots that are still there.
+    /// The slots of the roots that are still there, and the parts of their file maps.
     roots: VecDeque<(u64, Vec<u64>)>,
-    /// The parts of file maps that are still there, and the end of those that roots have named.
+    /// The parts of file maps that are still there, and the number behind the highest part that a root has
+    /// named.
     parts: BTreeSet<u64>,
     parts_end: u64,
     manifest: Option<(ManifestCopy, Vec<u64>)>,
 }
 
 impl RootHistory {
-    /// Before the first root of `epoch`. Behind the newest root, `roots_kept` are kept.
+    /// The history before the first root of `epoch`. Besides the newest root, the `roots_kept` roots before
+    /// it are kept.
     pub(crate) fn new(epoch: u64, roots_kept: u64) -> Self {
         let (runs, roots, parts) = Default::default();
         Self { epoch, roots_kept, wal_end: 0, runs, roots, parts, parts_end: 0, manifest: None }
     }
 
-    /// `root` is in the bucket; its MANIFEST is stored at `offsets`, None when it is that of the root before. Returns what
-    /// it needs, and the keys that it has made superfluous.
+    /// Notes that `root` is in the bucket. Its MANIFEST is stored at `offsets`; None: it is that of the root
+    /// before. Returns what the root needs, and the keys that it has made superfluous.
     pub(crate) fn published(&mut self, root: &Root, offsets: Option<&[u64]>) -> (Needs, Vec<String>) {
         let mut keys = self.superfluous_wal(root);
         if let Some(offsets) = offsets {

@@ -8,13 +8,14 @@ use crate::protocol::format::records::{Root, RootId};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// A retention of an hour gives a pin each 28 s: at most so much more is kept than was asked for, and so much log is replayed.
+/// A retention of an hour gives a pin each 28 s. So at most 28 s more are kept than were asked for, and at
+/// most 28 s of the log are replayed.
 const PINS_PER_RETENTION: u32 = 128;
 
 /// What the server's settings ask for. Zero: no history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Every commit of so long ago can be had again...
+    /// Every commit that is at most this old can be restored...
     pub retention: Duration,
     /// ...unless the history alone would keep more bytes than these.
     pub bytes_max: u64,
@@ -62,7 +63,7 @@ impl HistoryQueue {
         self.state.lock().limits
     }
 
-    /// When the history begins now, the newest root is its first.
+    /// Sets the limits. If the history begins now, the newest root is its first root.
     pub(crate) fn set_limits(&self, limits: HistoryLimits) {
         let mut state = self.state.lock();
         state.limits = limits;
@@ -74,7 +75,7 @@ impl HistoryQueue {
         }
     }
 
-    /// Whether `root` is of a history that was ended, even if another one began at once.
+    /// Whether `root` belongs to a history that was ended, even if another history began at once.
     pub(crate) fn is_of_former(&self, root: RootId) -> bool {
         let state = self.state.lock();
         !state.limits.is_on() || state.first.is_some_and(|first| root < first)
@@ -88,7 +89,8 @@ impl HistoryQueue {
         }
     }
 
-    /// `root` is in the bucket. `interval_min`: the shortest time between two pins that need not be. True: it is to be pinned.
+    /// Notes that `root` is in the bucket. Returns whether it is to be pinned. `interval_min`: the shortest
+    /// time between two pins that are not necessary.
     pub(crate) fn offer(&self, root: &Root, interval_min: Duration) -> bool {
         let mut state = self.state.lock();
         state.newest = Some(Offer { id: root.id, published_ms: root.published_ms, ddl_seq: root.ddl_seq });
@@ -118,7 +120,7 @@ impl HistoryQueue {
         self.state.lock().waiting.first().copied()
     }
 
-    /// `root` has its pin, or cannot have one.
+    /// Takes `root` from the queue: it has its pin, or cannot have one.
     pub(crate) fn done(&self, root: RootId) {
         self.state.lock().waiting.retain(|waiting| *waiting != root);
     }

@@ -1,4 +1,5 @@
-//! Goal:   a part of a file map is given up when no kept root names it, not earlier, and so is one that no root came to name.
+//! Goal:   a part of a file map is given up when no kept root names it, not earlier; a part that no root ever
+//!         named is given up, too.
 //! Method: roots made by hand, each with the numbers of its parts.
 
 use super::super::keep::Use;

@@ -16,10 +16,10 @@ const PLAIN_DIRS: [&str; 5] = ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT
 /// Whom an object serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// A restore, the protocol itself, or what an owner may still need.
+    /// A restore or the protocol itself needs it, or an owner may still need it.
     Needed,
     Unneeded,
-    /// No name of the protocol: put there by somebody else.
+    /// It has no name of the protocol: somebody else has put it there.
     Foreign,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct Needs {
     manifest: ManifestCopy,
     /// The first chunk that is read as an object of its own.
     wal_loose_first: u64,
-    /// Merged objects that are named, or will be.
+    /// Merged objects that the root names, or that a later root will name.
     runs: Vec<WalRun>,
     /// Roots below this slot are not kept.
     roots_floor: u64,
-    /// Parts of file maps that kept roots name; those from the end on may be on their way.
+    /// Parts of file maps that kept roots name. Parts from `parts_end` on may be on their way.
     parts: HashSet<u64>,
     parts_end: u64,
-    /// What former epochs left may go (GC-6).
+    /// Whether what former epochs left may be deleted (GC-6).
     pub(crate) is_former_superfluous: bool,
 }
 
@@ -73,9 +73,11 @@ impl Needs {
         self.parts_end = self.parts_end.max(end);
     }
 
-    /// Whom the object `key` of `size` bytes serves; for a table file of this epoch or a later one `needs_file` knows.
+    /// Whom the object `key` of `size` bytes serves. `needs_file` decides about table files, but not about
+    /// those of former epochs while they may not be deleted.
     ///
-    /// Without a size, nothing that may be a fence is recognized as one: for keys that were judged with their size before.
+    /// Without a size, an object that may be a fence is not recognized as one. So the size is left out only
+    /// for keys that were judged with their size before.
     pub(crate) fn use_of(&self, key: &str, size: Option<u64>, needs_file: impl Fn(&str) -> bool) -> Use {
         let is_protocols = key == names::DB
             || names::parse_epoch(key).is_some()
@@ -148,7 +150,8 @@ impl Record {
         }
     }
 
-    /// Slot 0 of a closed epoch is a claim or a fence, and what has a fence's size may be one.
+    /// Whether a record of a former epoch is never deleted: slot 0 is a claim or a fence, and what has a
+    /// fence's size may be one.
     fn stays_for_ever(&self, size: Option<u64>) -> bool {
         let may_be_fence = size == Some(FENCE_BYTES);
         match *self {

@@ -23,7 +23,7 @@
 //!     newest when the tomb was written. So a writer of a pin never has to give the pin up if its root was the newest within the grace
 //!     time.
 //!
-//! What the collector forgets, because it crashed or has too much to remember, the next search finds.
+//! The next search finds what the collector forgets because it crashed or has too much to remember.
 
 mod collector;
 mod held;
@@ -54,21 +54,24 @@ const KEYS_MAX: usize = 100_000;
 /// Intervals and rates of the collector; tests shorten them.
 #[derive(Debug, Clone)]
 pub(crate) struct GcTuning {
-    /// Keys wait this long to get one tomb together.
+    /// How long keys are gathered, so that they get one tomb together.
     pub(crate) gather: Duration,
-    /// Between the tomb and the deletion: what a root of this time needed is still there. Twice the longest request.
+    /// The time from the tomb to the deletion: what a root of this time needed is still there. It is twice as
+    /// long as the longest request.
     pub(crate) grace: Duration,
     /// GC-7. Switched off only by the test that shows that it is needed.
     pub(crate) raises_horizon: bool,
-    /// Between two looks whether a pin still holds everything: with an idle owner's other requests 19 in 10 minutes.
+    /// The time between two looks whether a pin still holds everything. These and the other requests of an
+    /// idle owner are 19 in 10 minutes.
     pub(crate) hold_interval: Duration,
-    /// From one search of the bucket to the next, if anything was published since, and a minute more for each page.
+    /// The time from one search of the bucket to the next, if anything was published since; a minute is added
+    /// for each page of the listing.
     pub(crate) search_interval: Duration,
-    /// A busy server makes at most some hundred objects superfluous per second; S3 allows 3500 such requests.
+    /// A busy server makes at most some hundred objects superfluous per second; S3 allows 3500 DELETEs.
     pub(crate) deletes_per_second: u32,
-    /// The shortest time between two pins of the history that need not be: each is some requests.
+    /// The shortest time between two pins of the history that are not necessary: each costs some requests.
     pub(crate) history_interval_min: Duration,
-    /// Waits after failed requests.
+    /// The shortest and the longest wait after failed requests.
     pub(crate) retry_min: Duration,
     pub(crate) retry_max: Duration,
 }
@@ -93,7 +96,7 @@ impl Default for GcTuning {
 #[derive(Default)]
 pub(crate) struct Inbox {
     state: Mutex<InboxState>,
-    /// There is something to do, or the database is closing.
+    /// Wakes the collector: there is something to do, or the database is closing.
     pub(crate) wake: Notify,
 }
 
@@ -114,7 +117,7 @@ impl Inbox {
         }
     }
 
-    /// A root is in the bucket, and needs this.
+    /// Notes that a root is in the bucket and what it needs, and proposes the `superfluous` objects.
     pub(crate) fn root_published(&self, needs: Needs, superfluous: Vec<String>) {
         self.state.lock().needs = Some(needs);
         self.propose(superfluous);

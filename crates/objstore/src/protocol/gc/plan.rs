@@ -24,11 +24,12 @@ const PAUSE: &str = "pin/atollctl-pause";
 pub struct GcPlan {
     /// Pins that hold everything: while there are any, nothing is deleted.
     pub pins: Vec<String>,
-    /// In a tomb: deleted at the end of the grace time, by an owner that runs.
+    /// Objects that a tomb lists: an owner that runs deletes them at the end of the grace time.
     pub tombed: Vec<Unneeded>,
-    /// In no root and in no tomb: about to be published, about to get a tomb, or found by the owner's next search.
+    /// Objects in no root and in no tomb: they are about to be published or to get a tomb, or the owner's
+    /// next search finds them.
     pub strays: Vec<Unneeded>,
-    /// Uploads in pieces that were begun: on their way, or left behind.
+    /// Unfinished uploads in pieces: they are on their way, or were left behind.
     pub uploads: Vec<UnfinishedUpload>,
     /// Why uploads could not be listed; empty when they were.
     pub uploads_unknown: String,
@@ -65,7 +66,7 @@ impl Inspector {
         let mut nonce = [0; 16];
         fill_random(&mut nonce)?;
         match self.bucket().create_slot(PAUSE, Bytes::copy_from_slice(&nonce), &nonce).await? {
-            // Paused before: just as good.
+            // `Lost`: the collector was paused before, which is just as good.
             SlotOutcome::Mine | SlotOutcome::Lost(_) => Ok(()),
         }
     }

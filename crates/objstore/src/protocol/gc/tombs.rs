@@ -1,7 +1,8 @@
 //! Tombs: `tomb/<E>/<n>` lists keys that are to be deleted after the grace time, so that a crash forgets none of them.
 //!
-//! A text: 16 letters that tell whose attempt it was, a key on each line, and the CRC-32C of all that as the last line.
-//! A tomb without that line is of an older server, and lists table files only.
+//! A tomb is a text: 16 letters that tell whose attempt it was, a key on each line, and the CRC-32C of all
+//! that as the last line. A tomb without that last line comes from an older server, and lists table files
+//! only.
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -23,7 +24,7 @@ pub(super) struct Tomb {
     pub(super) keys: Vec<String>,
     /// The newest root when the keys were listed: neither it nor a later one needs them.
     pub(super) horizon: RootId,
-    /// Not before this moment.
+    /// They are deleted at this moment or later.
     pub(super) due: Instant,
 }
 

@@ -9,10 +9,12 @@
 //!          create db.json                   the child exists
 //! ```
 //!
-//! CLONE-1: the pins of a child are in the bucket before its `db.json`, and are taken back only if that was never tried. So whoever finds
-//!     a child finds its files. Dying before that leaves pins that hold too much (`atollctl snapshot list` shows them), and a
+//! CLONE-1: the pins of a child are in the bucket before its `db.json`, and are taken back only if nobody
+//!     tried to create `db.json`. So a process that finds a child finds its files. A program that dies before
+//!     it creates `db.json` leaves pins that hold too much (`atollctl snapshot list` shows them), and a
 //!     prefix that no server opens.
-//! CLONE-2: a child only reads outside of its prefix (origin.rs), but for records below `pin/` of its origins.
+//! CLONE-2: a child only reads outside of its prefix (origin.rs), except for records below `pin/` of its
+//!     origins.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -35,7 +37,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The first epoch of a child is that of its maker.
+/// The first epoch of a child: it belongs to the program that makes the child.
 const EPOCH: u64 = 1;
 
 /// What to clone, and for whom.
@@ -43,11 +45,12 @@ const EPOCH: u64 = 1;
 pub struct CloneRequest {
     /// The state to begin with; None: what is in the bucket now.
     pub past: Option<Past>,
-    /// Where the child will be, for whoever looks at the parent.
+    /// Where the child will be; shown to people who look at the parent.
     pub place: String,
     /// The program that makes it, shown to people.
     pub creator: String,
-    /// The child's prefix may hold what a clone that died has left. No other clone may be writing there.
+    /// The child's prefix may hold what an unfinished clone has left: it is deleted. Requires: no other clone
+    /// is being written there.
     pub discards_unfinished: bool,
 }
 
@@ -57,13 +60,14 @@ pub struct CloneRequest {
 pub struct CloneStatus {
     pub db_uuid: String,
     pub parent: Parent,
-    /// Of the newest commit that it has, in microseconds since 1970; None: there is none.
+    /// When the newest commit in the clone was made, in microseconds since 1970; None: the clone
+    /// has no commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub files: u64,
-    /// Of table files, none of which was copied.
+    /// Bytes of table files, none of which was copied.
     pub shared_bytes: u64,
-    /// Of the MANIFEST and the log, which were.
+    /// Bytes of the MANIFEST and the log, which were copied.
     pub copied_bytes: u64,
 }
 
@@ -141,7 +145,7 @@ impl Inspector {
         self.if_it_counts(moment).await
     }
 
-    /// `moment`, of which there is a pin, if that counts (PIN-1).
+    /// Returns `moment`, for which there is a pin, if that pin counts (PIN-1).
     async fn if_it_counts(&self, moment: Moment) -> Result<Moment> {
         if self.is_above_horizon(moment.image.root.id).await? {
             return Ok(moment);
@@ -151,7 +155,7 @@ impl Inspector {
         ))
     }
 
-    /// Pins what the parent has pinned in other databases. Returns their origins.
+    /// Pins what the parent has pinned in other databases. Returns the origins of those databases.
     async fn pin_origins(
         &self,
         parent: &Identity,
@@ -183,7 +187,8 @@ impl Inspector {
         Ok(others)
     }
 
-    /// Tells the databases from which this one was cloned that it needs nothing of theirs any more. Their owners delete the rest.
+    /// Tells the databases from which this one was cloned that it needs none of their objects any more. Their
+    /// owners delete its pins (PIN-4).
     ///
     /// Errors: `Invalid` when this is no clone, or a file of theirs is in the newest root or in a snapshot. Requests: those of
     /// [`Inspector::snapshots`], and a HEAD and a PUT per origin.
@@ -223,7 +228,7 @@ impl Inspector {
 #[derive(Default)]
 pub(in crate::protocol) struct Pins {
     put: Vec<(Bucket, String)>,
-    /// The child may exist: they stay.
+    /// The child may exist, so its pins stay.
     may_have_holder: bool,
 }
 
@@ -232,7 +237,7 @@ impl Pins {
         self.put.push((bucket.clone(), key.to_owned()));
     }
 
-    /// What cannot be deleted holds too much, and is shown by `atollctl snapshot list`.
+    /// Deletes the pins. A pin that cannot be deleted holds too much; `atollctl snapshot list` shows it.
     pub(in crate::protocol) async fn take_back(&self) {
         for (bucket, key) in &self.put {
             let _ = bucket.delete(key).await;
@@ -240,7 +245,7 @@ impl Pins {
     }
 }
 
-/// A listing of one database must not show objects of the other.
+/// Refuses a child within or around its parent: a listing of one database must not show objects of the other.
 pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Result<()> {
     let (one, other) = (format!("{}/", parent.origin()), format!("{}/", child.origin()));
     let is_nested = one == "/" || other == "/" || one.starts_with(&other) || other.starts_with(&one);
@@ -254,14 +259,15 @@ pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Res
     )))
 }
 
-/// Errors: `Invalid` when the prefix of the child is not empty.
+/// Makes sure that the prefix of the child is empty; if asked to, deletes what an unfinished clone has left.
+/// Errors: `Invalid` when the prefix is not empty.
 async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     let objects = child.list("", None).await?;
     let Some(first) = objects.first() else { return Ok(()) };
     let is_database = objects.iter().any(|object| object.key == names::DB);
     let is_unfinished = objects.iter().any(|object| object.key == names::epoch(EPOCH)) && !is_database;
     if is_unfinished && discards_unfinished {
-        // The claim last: as long as it is there, this is seen as what it is.
+        // The claim is deleted last: as long as it is there, the prefix is recognized as an unfinished clone.
         for object in objects.iter().filter(|object| object.key != names::epoch(EPOCH)) {
             child.delete(&object.key).await?;
         }
@@ -275,7 +281,7 @@ async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     Err(StoreError::Invalid(format!("the prefix of the clone in {} holds {what}", child.place())))
 }
 
-/// The files of `image` as a database reads them that is not `own`.
+/// The files of `image`, a root of `own`, as another database reads them: each key with its origin.
 pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u64, FileRecord> {
     let foreign = |file: &FileRecord| match origin::is_foreign(&file.key) {
         true => file.clone(),
@@ -284,7 +290,7 @@ pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u
     image.files.iter().map(|(number, file)| (*number, foreign(file))).collect()
 }
 
-/// Whether every file is where its origin says. Requests: a LIST per 1000 files.
+/// Checks that every file is where its origin says. Requests: a LIST per 1000 files.
 pub(in crate::protocol) async fn check_files(
     bucket: &Bucket,
     files: impl Iterator<Item = &FileRecord> + Clone,

@@ -78,7 +78,7 @@ fn a_clone_keeps_its_state_while_both_go_on() {
     crash(f.db);
 }
 
-/// Each has its pin in the database where the files are.
+/// Each clone has its own pin in the database where the files are.
 #[test]
 fn a_clone_of_a_clone_outlives_the_one_between() {
     let mut f = Fixture::new();
@@ -172,7 +172,8 @@ fn a_clone_goes_only_where_nothing_is() {
     crash(f.db);
 }
 
-/// CLONE-1, at every request of the clone (windows 20 and 22): whoever finds a clone finds all of it, also after the parent has gone on.
+/// CLONE-1, at every request of the clone (windows 20 and 22): a process that finds a clone finds
+/// all of it, also after the parent has gone on.
 #[test]
 fn a_clone_is_whole_or_cannot_be_opened_whatever_request_is_hurt() {
     let mut f = Fixture::new();

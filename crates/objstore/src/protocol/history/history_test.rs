@@ -1,5 +1,6 @@
-//! Goal:   with a history every commit's moment can be had again, beside compactions, changes of definitions and the collector; what
-//!         only the history keeps goes with it; a moment that cannot be had is refused with a reason.
+//! Goal:   with a history every commit's moment can be restored, beside compactions, changes of definitions
+//!         and the collector; what only the history keeps goes with it; a moment that cannot be had is
+//!         refused with a reason.
 //! Method: the pretend database with groups of commits in its log, which are noted; random moments are cloned, and the clones' logs read.
 
 use crate::config::{Durability, StoreConfig};
@@ -263,7 +264,7 @@ fn a_rewind_to_a_moment_leaves_the_history_before_it_to_be_had() {
         assert!(block(ledger.f.inspector().verify(true, |_, _| {})).unwrap().problems.is_empty());
     };
     back_to(&ledger, 3, "a");
-    // Of the history that was left.
+    // This moment is in the history that the first rewind has left behind.
     let all = ledger.commits;
     back_to(&ledger, all - 1, "b");
     back_to(&ledger, 2, "c");

@@ -21,9 +21,10 @@ impl Inspector {
         self.bucket().has_object_lock().await
     }
 
-    /// Has the store lock, until `until_s` in seconds since 1970, every object that a clone of the snapshot `name` reads, and the
-    /// objects that protect it. Returns how many they are; `progress` is told how many of how many are locked. The caller repeats
-    /// the call after an error: it locks all of them again.
+    /// Lets the store lock every object that a clone of the snapshot `name` reads, and the objects that
+    /// protect the snapshot, until `until_s` in seconds since 1970. Returns how many objects these are;
+    /// `progress` is told how many of how many are locked. After an error, the caller repeats the call, which
+    /// locks all of them again.
     ///
     /// Requires: the snapshot is protected until then, so that no program of Atoll deletes these objects. Errors: `NotFound`
     /// without the snapshot; `Refused` without the right `s3:PutObjectRetention`. Requests: those that read the root, and a PUT per object.
@@ -39,7 +40,7 @@ impl Inspector {
         if keys.is_empty() {
             return Err(StoreError::NotFound { operation: "locking", object: format!("snapshot '{name}'") });
         }
-        // A clone of a clone begins with the pins that this one has in its parents.
+        // To make a clone of a clone, the pins that this one has in its parents are needed.
         let origins = keys.iter().filter_map(|key| origin::split(key).0.map(str::to_owned));
         let parents: BTreeSet<String> = origins.collect();
         let own_pin = pin::clone_key(&self.identity().await?.db_uuid);

@@ -11,7 +11,7 @@ use crate::protocol::wal::position::{NotedCommit, Tracker};
 use crate::protocol::wal::replay::{WalReader, encode_record};
 use std::ops::ControlFlow;
 
-/// Of a record: sequence number of its first change, then how many changes there are.
+/// Where a record says how many changes it has: behind the sequence number of its first change.
 const COUNT_AT: usize = 8;
 
 /// The last commit that is wanted.
@@ -21,7 +21,7 @@ pub(crate) enum Until {
     ///
     /// Every commit that was acknowledged before this time is kept, because the time of a commit is taken before the commit is written.
     Time(u64),
-    /// This one.
+    /// The commit with this GTID.
     Gtid(crate::protocol::wal::marks::Gtid),
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// How many of the `length` bytes from `offset` of WAL `log` on stay.
+    /// How many of the `length` bytes that begin at `offset` of WAL `log` are kept.
     pub(crate) fn keeps(&self, log: u64, offset: u64, length: usize) -> usize {
         match log.cmp(&self.log) {
             std::cmp::Ordering::Less => length,
@@ -47,7 +47,7 @@ impl Cut {
         }
     }
 
-    /// The bytes that follow in its WAL.
+    /// The bytes that follow the kept ones in that WAL: the shortened record, if there is one.
     pub(crate) fn tail(&self) -> Vec<u8> {
         if self.last.is_empty() { Vec::new() } else { encode_record(self.offset, &self.last) }
     }
@@ -74,12 +74,12 @@ struct Record {
     bytes: Vec<u8>,
     chunk: u64,
     offset: u64,
-    /// Of what is in front of it.
+    /// The largest DDL number of what is in front of the record.
     ddl_before: u64,
 }
 
 impl Cutter {
-    /// Goes on from `commits`, which are in the table files, or in the log that follows.
+    /// `commits`: the commits that the log does not have to repeat, because the table files have them.
     pub(crate) fn new(until: Until, commits: Tracker) -> Self {
         let (wal, record) = Default::default();
         Self { until, wal, record, commits, last: None, next: None, ddl_seq: 0, cut: None }

@@ -111,7 +111,7 @@ fn a_shortened_record_says_how_many_changes_it_has() {
 
 #[test]
 fn what_is_left_out_does_not_count_for_the_ddl_number() {
-    // Chunks of 50 bytes: two have the same number, so the group of 20 to 22 is not of one.
+    // In chunks of 50 bytes: two chunks have the same DDL number, so the group of 20 to 22 has more than one.
     let (whole, _) = cut(Until::Time(40), 50);
     let (start, _) = cut(Until::Time(5), 50);
     assert_eq!(start.ddl_seq, 0, "nothing is kept");

@@ -7,8 +7,9 @@
 //! forget the pin                                                 the collector deletes it
 //! ```
 //!
-//! MOUNT-1: a mount lives in one process. That knows its pins before they are in the bucket, so the collector deletes every pin of a
-//!     mount that it does not know: those of mounts that have ended, and of processes that have.
+//! MOUNT-1: a mount lives in one process, which knows the pin of the mount before it is in the bucket. So the
+//!     collector of that process deletes every pin of a mount that the process does not know: the pins of
+//!     mounts and of processes that have ended.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord};
@@ -39,9 +40,10 @@ impl Store {
     /// Holds the state that `when` names, a snapshot or else a moment ([`date::parse`]), and writes what RocksDB needs beside the table
     /// files into `dir`, which must not exist: MANIFEST, CURRENT and the log, which ends at that moment. `schema`: for people.
     ///
-    /// Errors: `Invalid` for what is neither, and for a moment that cannot be had, with those that can; `Fenced`; `Unavailable`;
-    /// `Interrupted`; of the local disk. Then nothing is left but perhaps `dir`. Requests: those that find and read a state, a PUT,
-    /// a LIST and a HEAD.
+    /// Errors: `Invalid` for a text that is neither, and for a moment outside the history (the message names
+    /// the moments that can be restored); `Fenced`; `Unavailable`; `Interrupted`; of the local disk. After an
+    /// error nothing is left but perhaps `dir`. Requests: those that find and read a state, a PUT, a LIST and
+    /// a HEAD.
     pub fn mount(&self, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
         let shared = &self.shared;
         shared.check_fence()?;
@@ -53,7 +55,7 @@ impl Store {
 }
 
 impl Mount {
-    /// Of the newest commit in it, in microseconds since 1970; 0: there was none.
+    /// When the newest commit in it was made, in microseconds since 1970; 0: it has no commit.
     pub fn commit_us(&self) -> u64 {
         self.commit_us
     }
@@ -78,13 +80,13 @@ impl Mount {
 }
 
 impl Drop for Mount {
-    /// What only the mount needed is deleted later. No request.
+    /// Forgets the pin. What only the mount needed is deleted later. No request.
     fn drop(&mut self) {
         forget(&self.shared, &self.pin);
     }
 }
 
-/// Rule MOUNT-1.
+/// Forgets `pin`, so that the collector deletes it (rule MOUNT-1).
 fn forget(shared: &Shared, pin: &str) {
     shared.mounts.lock().remove(pin);
     shared.inbox.wake.notify_one();

@@ -113,7 +113,7 @@ fn what_only_the_mount_of_an_ended_process_held_goes_without_another_publish() {
     assert!(block(inspector.put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
     block(inspector.drop_snapshot("held until then")).unwrap();
 
-    // Its regular searches are an hour apart.
+    // The regular searches of this owner are an hour apart.
     let config = config(f.dir.path(), "owner:1", Durability::Sync);
     let db = Db::open(open_store(&config, &f.bucket, quick()).unwrap(), f.dir.path(), true);
     let start = Instant::now();

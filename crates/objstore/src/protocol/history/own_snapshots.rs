@@ -19,7 +19,7 @@ impl Store {
         shared.files.block_on(inspector.create_snapshot(name, &shared.server_id))?
     }
 
-    /// Gives the snapshot `name` up. Errors: as [`Inspector::drop_snapshot`]; `Fenced`; `Interrupted`.
+    /// Drops the snapshot `name`. Errors: as [`Inspector::drop_snapshot`]; `Fenced`; `Interrupted`.
     pub fn drop_snapshot(&self, name: &str) -> Result<()> {
         let shared = &self.shared;
         shared.check_fence()?;

@@ -4,9 +4,9 @@
 //!     newer, and the commit stands behind the WALs that were closed when the root was made: those hold everything that the root's table
 //!     files have.
 //! PAST-2: the log up to the commit may be replayed over the root (gate PUB-G8).
-//! PAST-3: the epoch of a moment is the newest one that was claimed by then. So a moment before a rewind belongs to the history that the
-//!     rewind left.
-//! When no root is right, the moment cannot be had, and the error says which ones can.
+//! PAST-3: the epoch of a moment is the newest one that was claimed by then. So a moment before a rewind
+//!     belongs to the history that the rewind has left behind. When no root is right, the moment cannot be
+//!     restored, and the error says which moments can.
 
 use crate::date::{self, utc};
 use crate::error::{Result, StoreError};
@@ -28,16 +28,17 @@ use std::collections::BTreeSet;
 /// Which state of a database is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Past {
-    /// That of a snapshot.
+    /// The state of the snapshot of this name.
     Snapshot(String),
-    /// After the last commit that is not later, in microseconds since 1970.
+    /// The state after the last commit that is not later than this time, in microseconds since 1970.
     At(u64),
-    /// After this transaction, and all that were committed before it.
+    /// The state after this transaction, and all that were committed before it.
     Gtid(Gtid),
 }
 
 impl Past {
-    /// The snapshot `when`, or else the moment that it names. A snapshot may be called like a moment: then it is meant.
+    /// The snapshot `when`, or else the moment that it names. A snapshot may be called like a moment: then
+    /// the snapshot is meant.
     ///
     /// Errors: `Invalid` for what is neither. Requests: a GET.
     pub(in crate::protocol) async fn named(bucket: &Bucket, when: &str) -> Result<Self> {
@@ -54,7 +55,7 @@ impl Past {
 /// A state, and what holds it.
 pub(in crate::protocol) struct Found {
     pub(in crate::protocol) moment: Moment,
-    /// The pin whose state or root it is; None: the root is the newest.
+    /// The pin that holds this state or its root; None: the root is the newest, and no pin holds it.
     pub(in crate::protocol) pin: Option<String>,
 }
 
@@ -67,8 +68,10 @@ struct History {
 impl Inspector {
     /// The state that `past` means.
     ///
-    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that cannot be had, with those that can. Requests: those that
-    /// read the root; for a moment also those for each root of the history, and for the log from the root in front of it.
+    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment outside the history; the
+    /// message names the moments that can be restored. Requests: those that read the root; for a
+    /// moment also those for each root of the history, and for the log from the root in front of
+    /// it.
     pub(in crate::protocol) async fn find(&self, past: &Past) -> Result<Found> {
         let until = match past {
             Past::Snapshot(name) => {
@@ -192,7 +195,7 @@ impl Inspector {
         Ok(None)
     }
 
-    /// Rules PAST-1, PAST-2.
+    /// Finds the root from which the end of `scan` can be restored (rules PAST-1, PAST-2).
     async fn found(&self, history: &History, epoch: u64, scan: Scan) -> Result<Found> {
         let Scan { cutter, next } = scan;
         let position = cutter.commits.position().clone();
@@ -227,7 +230,7 @@ struct Scan {
 }
 
 impl History {
-    /// The newest first.
+    /// The epochs of the roots, the newest first.
     fn epochs(&self) -> Vec<u64> {
         let epochs: BTreeSet<u64> = self.roots.iter().map(|root| root.id.epoch).collect();
         epochs.into_iter().rev().collect()
@@ -250,7 +253,7 @@ impl History {
         self.roots.first().is_some_and(|oldest| oldest.id == root.id)
     }
 
-    /// What can be had, for people.
+    /// The moments that can be restored, as messages name them.
     fn range(&self) -> String {
         let time = |root: Option<&Root>| {
             let position = root.and_then(|root| root.position.as_ref());
@@ -265,7 +268,7 @@ impl History {
         )
     }
 
-    /// No root is right.
+    /// The error when no root of `epoch` is right for the wanted moment.
     fn between(&self, epoch: u64, cutter: &Cutter) -> StoreError {
         let behind = self
             .of(epoch)

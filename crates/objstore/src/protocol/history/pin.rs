@@ -13,7 +13,8 @@
 //!
 //! PIN-1: either the pin was there before the collector listed the pins, so it is heeded; or the horizon was there before the
 //!     pin, so its writer sees it and gives up. No clock decides. (Model: crates/protocol-model/src/pin.rs.)
-//! PIN-2: a pin has one content for ever, and its name is used once. Whoever deletes one gives up what it held.
+//! PIN-2: a pin has one content for ever, and its name is used once. To delete a pin is to give up what it
+//!     held.
 //! PIN-3: a pin that a snapshot names counts. So a program that clones a snapshot creates a pin of its own and then checks whether the
 //!     snapshot's pin is still there. If it is, the root was held all the time.
 //! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that database's owner deletes both.
@@ -35,16 +36,16 @@ const KIND_SNAPSHOT_NAME: u16 = 13;
 /// Field of a pin's extension area: how far the pinned commits go. For people.
 const TAG_POSITION: u16 = 0x0001;
 
-/// The pins of the history begin so.
+/// The keys of the pins of the history begin with this.
 const HISTORY: &str = "pin/history-";
 
-/// The pins of whoever copies the database begin so.
+/// The keys of the pins of a process that copies the database begin with this.
 const COPY: &str = "pin/copy-";
 
-/// The pins of states that the owner of the database has mounted begin so.
+/// The keys of the pins of states that the owner of the database has mounted begin with this.
 const MOUNT: &str = "pin/mount-";
 
-/// Behind the name of a pin whose holder needs it no more.
+/// A record whose key is that of a pin and this says that the pin's holder needs it no more.
 const RELEASED: &str = "-released";
 
 /// What a pin is for.
@@ -52,7 +53,7 @@ const RELEASED: &str = "-released";
 pub(crate) enum PinKind {
     Snapshot,
     Clone,
-    /// Of the history. It holds all of the log behind its root, as far as the epoch goes.
+    /// A pin of the history. It holds all of the log behind its root, as far as the epoch goes.
     History,
 }
 
@@ -60,10 +61,10 @@ pub(crate) enum PinKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pin {
     pub(crate) kind: PinKind,
-    /// Of the snapshot; where the clone is; empty for the history.
+    /// The name of the snapshot; for a clone: where it is; empty for the history.
     pub(crate) name: String,
     pub(crate) root: RootId,
-    /// The chunks of the log up to here belong to the pinned state; for the history no end.
+    /// The chunks of the log before this one belong to the pinned state; for the history there is no end.
     pub(crate) wal_end: u64,
     /// For people.
     pub(crate) created_ms: u64,
@@ -122,7 +123,7 @@ pub(crate) fn new_key(nonce: &Nonce) -> String {
     format!("{}{:032x}", names::PIN_DIR, u128::from_be_bytes(*nonce))
 }
 
-/// `snapshot/<name>`: the name of a pin. Two snapshots of one name cannot be.
+/// `snapshot/<name>`: the name of a pin. No two snapshots have the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SnapshotName {
     pub(crate) name: String,
@@ -146,7 +147,7 @@ impl SnapshotName {
         frame.finish().map(|()| found)
     }
 
-    /// What the snapshot `name` is.
+    /// Reads the record of the snapshot `name`.
     ///
     /// Errors: `NotFound`; `Corruption`. Requests: one GET.
     pub(crate) async fn read(bucket: &Bucket, name: &str) -> Result<Self> {
@@ -160,7 +161,8 @@ pub(crate) fn clone_key(db_uuid: &str) -> String {
     format!("{}clone-{db_uuid}", names::PIN_DIR)
 }
 
-/// A new pin for a copier, of the process with this nonce. It is one of a clone that has its own files soon.
+/// A new pin for the process with this nonce, which copies the database. Its kind is that of a
+/// clone, and like one it goes when the copy has its own files.
 pub(crate) fn copy_key(nonce: &Nonce) -> String {
     format!("{COPY}{:032x}", u128::from_be_bytes(*nonce))
 }
@@ -202,12 +204,13 @@ pub(crate) fn release_key(key: &str) -> String {
 pub(crate) struct Listed {
     /// Pins that count.
     pub(crate) pins: BTreeSet<String>,
-    /// What was given up: each pin in front of its release. The owner deletes them in this order.
+    /// The pins that were given up, each in front of its release. The owner deletes them in this
+    /// order.
     pub(crate) released: Vec<String>,
 }
 
 impl Listed {
-    /// Of the objects that lie below `pin/` among `objects`.
+    /// The listing of those `objects` that lie below `pin/`.
     pub(crate) fn among(objects: &[ObjectInfo]) -> Self {
         let keys = objects.iter().map(|object| object.key.as_str());
         let mut pins: BTreeSet<String> =
@@ -225,12 +228,14 @@ impl Listed {
 
 /// The pin `key`.
 ///
-/// Errors: `NotFound`; `Corruption` for what is no pin of this version. Requests: one GET.
+/// Errors: `NotFound`; `Corruption` for an object that is not a pin, or one of a newer version.
+/// Requests: one GET.
 pub(crate) async fn read(bucket: &Bucket, key: &str) -> Result<Pin> {
     read_record(bucket, key, |bytes| Pin::decode(bytes).map_err(|e| damaged_object(key, &e))).await
 }
 
-/// What roots below this one need may be gone; None: nothing was deleted yet. Requests: one LIST.
+/// The root of the highest horizon: objects that only roots before it need may have been deleted; None:
+/// nothing was deleted yet. Requests: one LIST.
 pub(crate) async fn horizon(bucket: &Bucket) -> Result<Option<RootId>> {
     let listed = bucket.list(names::HORIZON_DIR, None).await?;
     Ok(listed.iter().filter_map(|object| horizon_of(&object.key)).max())

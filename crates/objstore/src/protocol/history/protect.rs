@@ -25,7 +25,7 @@ use crate::requests::bucket::{Bucket, ObjectInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// Until when snapshots are protected, by the keys of their names; in seconds since 1970.
+/// Maps the key of a snapshot's name to the end of the snapshot's protection, in seconds since 1970.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Protections(HashMap<String, u64>);
 
@@ -44,14 +44,15 @@ impl Protections {
         Self(latest)
     }
 
-    /// Also of a protection that has ended.
+    /// Returns until when the snapshot `name` is or was protected: also a time that has passed.
     pub(in crate::protocol) fn until_s(&self, name: &str) -> Option<u64> {
         self.0.get(&SnapshotName::key(name)).copied()
     }
 }
 
 impl Inspector {
-    /// Protects the snapshot `name` until `until_s`, in seconds since 1970. Returns until when it is protected: later, if it was before.
+    /// Protects the snapshot `name` until `until_s`, in seconds since 1970. Returns until when it is
+    /// protected: later than `until_s` if another protection lasts longer.
     ///
     /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that is over. Requests: two GETs, a HEAD, a PUT and a LIST.
     pub async fn protect_snapshot(&self, name: &str, until_s: u64) -> Result<u64> {
@@ -91,7 +92,7 @@ impl Inspector {
         }
     }
 
-    /// Takes the protections of the snapshot `name`, which is gone, away.
+    /// Deletes the protections of the snapshot `name`, which is gone.
     pub(in crate::protocol) async fn forget_protections(&self, name: &str) -> Result<()> {
         let own = SnapshotName::key(name);
         for object in self.bucket().list(names::SNAPSHOT_DIR, None).await? {

@@ -46,7 +46,8 @@ fn when_the_date_is_over_the_snapshot_is_dropped_with_its_protection() {
     crash(f.db);
 }
 
-/// At every request: what is said to be protected is there and protected, and what is refused is whole.
+/// Each request is hurt in turn: a snapshot that is said to be protected is there and protected, and one
+/// whose drop is refused is whole.
 #[test]
 fn a_drop_or_a_protection_that_is_hurt_loses_no_protected_snapshot() {
     for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply] {

@@ -44,7 +44,8 @@ pub struct RewindRequest {
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct RewindStatus {
-    /// Of the newest commit before, and after; in microseconds since 1970. None: there is none.
+    /// When the newest commit was made, before the rewind and after it; in microseconds since 1970.
+    /// None: there is no commit.
     pub present_commit_us: Option<u64>,
     pub commit_us: Option<u64>,
     pub present_gtid_position: String,
@@ -64,7 +65,7 @@ pub struct RewindStatus {
 }
 
 impl Inspector {
-    /// What [`Inspector::rewind`] would do. Errors, requests: as its reading part.
+    /// What [`Inspector::rewind`] would do. Errors, requests: those of the part of it that only reads.
     pub async fn plan_rewind(&self, past: &Past) -> Result<RewindStatus> {
         self.identity().await?;
         let present = self.moment().await?;
@@ -73,10 +74,11 @@ impl Inspector {
 
     /// Puts the database back to a snapshot or a moment. The present becomes a snapshot first.
     ///
-    /// Errors: `ReadOnly` when a server owns the database or may; `NotFound` without the snapshot; `Invalid` when the moment cannot be had, the name for the
-    /// present is taken, or somebody claimed the database meanwhile; `Fenced`. After an error the database is as before, unless the
-    /// error is `Unavailable`: then look at the roots, or repeat. Requests: those of a claim, of a snapshot, and of
-    /// copying the snapshot's MANIFEST and log.
+    /// Errors: `ReadOnly` when a server owns the database or may; `NotFound` without the snapshot;
+    /// `Invalid` when the moment is outside the history, the name for the present is taken, or
+    /// somebody claimed the database meanwhile; `Fenced`. After an error the database is as before,
+    /// unless the error is `Unavailable`: then look at the roots, or repeat. Requests: those of a
+    /// claim, of a snapshot, and of copying the snapshot's MANIFEST and log.
     pub async fn rewind(&self, request: &RewindRequest) -> Result<RewindStatus> {
         check_name(&request.keep)?;
         self.identity().await?;
@@ -93,7 +95,7 @@ impl Inspector {
         let epoch = take_epoch(self.bucket(), &request.creator, &Home::default()).await?.number;
         let rewound = self.rewind_in(epoch, &past, request).await;
         if rewound.is_err() {
-            // So that the next server need not wait for this process.
+            // This hint says good-bye, so that the next server need not wait for this process.
             let gone = Alive { epoch, server_id: request.creator.clone(), counter: 0, closed: true };
             let _ = alive::show(self.bucket(), &gone).await;
         }

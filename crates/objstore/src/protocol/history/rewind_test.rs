@@ -86,7 +86,8 @@ fn names_that_are_taken_or_missing_change_nothing() {
     close(db);
 }
 
-/// At every request: the database is as it was or as it is to be, and as it is to be when the rewind says so.
+/// Each request is hurt in turn: the database then is as it was or as it is to be, and as it is to be if the
+/// rewind reports success.
 #[test]
 fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
     for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody] {
@@ -108,7 +109,8 @@ fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
             let is_past = is(&db, &past);
             assert!(is_past || is(&db, &present), "{fault:?} {position}");
             assert!(is_past || outcome.is_err(), "{fault:?} {position}: it says it is done");
-            // A request is tried again; a reply that was damaged may say that a server runs.
+            // A request that fails is tried again, so only a damaged reply can stop the rewind: it may say
+            // that a server runs.
             assert!(is_past || matches!(fault, Fault::CorruptBody), "{fault:?} {position}: {outcome:?}");
             crash(db);
             if position > sent {

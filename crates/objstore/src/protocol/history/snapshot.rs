@@ -25,7 +25,8 @@ use std::sync::Arc;
 /// The longest name, in bytes.
 pub const SNAPSHOT_NAME_BYTES_MAX: usize = 1024;
 
-/// A pin is made again when the collector was faster. It keeps what was the newest within a minute, so twice is much.
+/// How often a pin is made again because the collector was faster. The collector keeps what was the newest
+/// within a minute, so two tries are many already.
 const TRIES_MAX: u32 = 8;
 
 /// The kind of the row for all of the history.
@@ -34,22 +35,25 @@ pub(in crate::protocol) const HISTORY: &str = "history";
 /// The kind of a snapshot.
 const SNAPSHOT: &str = "snapshot";
 
-/// A snapshot, what a clone holds, or the history, all of it in one.
+/// A row in the list of snapshots: a snapshot, what a clone holds, or all of the history.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct SnapshotStatus {
-    /// Of the snapshot; of what a clone holds: where the clone is; empty for the history.
+    /// The name of the snapshot; for what a clone holds: where the clone is; empty for the history.
     pub name: String,
-    /// `snapshot`; `clone`; `mount`: the server has it mounted as the schema of that name, or has died; `copy`: who copies the database elsewhere, or proves that it can be restored, works or has died; `history`: every commit behind the one shown can be had again; `unfinished`: who made the snapshot has not ended, or has died; `unknown`.
+    /// `snapshot`; `clone`; `mount`: the server has it mounted as the schema of that name, or has died;
+    /// `copy`: a process that copies the database elsewhere, or proves that it can be restored, is at work or
+    /// has died; `history`: every commit after the one shown can be restored; `unfinished`: the process that
+    /// makes the snapshot is still at it, or has died; `unknown`.
     pub kind: String,
-    /// The object that holds it; of the history the oldest one.
+    /// The pin that holds it; for the history its oldest pin.
     pub pin: String,
     pub epoch: u64,
     pub slot: u64,
     /// Unix time in milliseconds, by the clock of the machine that made it.
     pub created_ms: u64,
     pub creator: String,
-    /// Of the newest commit, in microseconds since 1970; None: there was none.
+    /// When its newest commit was made, in microseconds since 1970; None: it has no commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub binlog: Option<BinlogPosition>,
@@ -60,7 +64,8 @@ pub struct SnapshotStatus {
     pub alone_bytes: u64,
     /// Unix time in seconds before which it cannot be dropped; None: it is not protected.
     pub protected_until_s: Option<u64>,
-    /// Why nothing more is known of it; empty when all is well. While there is such a pin, nothing is deleted.
+    /// Why nothing more is known of it; empty when all is well. While there is a pin that cannot be
+    /// understood, nothing is deleted; one whose root is gone holds nothing.
     pub problem: String,
 }
 
@@ -69,7 +74,7 @@ pub(in crate::protocol) struct Moment {
     pub(in crate::protocol) image: Image,
     pub(in crate::protocol) wal_end: u64,
     pub(in crate::protocol) position: Position,
-    /// Where the log ends within its last chunks; None: it has all of them.
+    /// Where the log ends within its last chunks; None: it ends with the last chunk.
     pub(in crate::protocol) cut: Option<Cut>,
 }
 
@@ -115,13 +120,14 @@ impl Inspector {
         Ok(Some(status_of(key, &pin, &moment.image, &Shares::with_newest(&moment.image))))
     }
 
-    /// Gives the snapshot `name` up. What it alone kept is deleted by the owner of the database, as everything that is superfluous.
+    /// Drops the snapshot `name`. The owner of the database deletes what only this snapshot kept, as it
+    /// deletes everything that is superfluous.
     ///
     /// Errors: `NotFound`; `Invalid` while it is protected. Requests: a GET, three LISTs and two DELETEs.
     pub async fn drop_snapshot(&self, name: &str) -> Result<()> {
         let found = self.named(name, "dropping").await?;
         self.check_unprotected(name).await?;
-        // The other way round, a new snapshot of this name could be taken for finished.
+        // The name is deleted first: otherwise a new snapshot of this name could be taken for finished.
         self.bucket().delete(&SnapshotName::key(name)).await?;
         // Rule PROTECT-1.
         if let Err(error) = self.check_unprotected(name).await {
@@ -132,10 +138,10 @@ impl Inspector {
         self.forget_protections(name).await
     }
 
-    /// Gives the pin `key` up, whatever it holds and whether it is understood.
+    /// Drops the pin `key`, whatever it holds, also when this version does not understand it.
     ///
-    /// Errors: `NotFound`; `Invalid` for what is no pin, and for that of a protected snapshot. Requests: a HEAD, a GET, a LIST and a
-    /// DELETE.
+    /// Errors: `NotFound`; `Invalid` for a key that is not a pin's, and for the pin of a protected
+    /// snapshot. Requests: a HEAD, a GET, a LIST and a DELETE.
     pub async fn drop_pin(&self, key: &str) -> Result<()> {
         if !key.starts_with(names::PIN_DIR) {
             return Err(StoreError::Invalid(format!("{key} is no pin: those begin with {}", names::PIN_DIR)));
@@ -202,7 +208,7 @@ impl Inspector {
         self.verify_image(&image, Some(pin.wal_end), deep, &progress).await
     }
 
-    /// The snapshot `name`: its pin, what that says, and its root. Errors: `NotFound`.
+    /// The key of the pin of the snapshot `name`, the pin itself, and its root. Errors: `NotFound`.
     pub(in crate::protocol) async fn snapshot_image(&self, name: &str) -> Result<(String, Pin, Image)> {
         let found = self.named(name, "reading").await?;
         let (pin, image) = self.pinned(&found.pin).await?;
@@ -219,7 +225,7 @@ impl Inspector {
         Ok(images)
     }
 
-    /// The pin of the snapshot `name`, which is there. Errors: `NotFound`.
+    /// The key of the pin of the snapshot `name`; the pin exists. Errors: `NotFound`.
     pub(in crate::protocol) async fn snapshot_pin(&self, name: &str) -> Result<String> {
         let pin = self.named(name, "protecting").await?.pin;
         self.bucket().head(&pin).await.map(|_| pin)
@@ -234,8 +240,8 @@ impl Inspector {
         })
     }
 
-    /// Gives the pin `pin` its name. False: there is a snapshot of that name. A name whose pin is gone is free: a request for it
-    /// came late.
+    /// Gives the pin `pin` its name. False: there is a snapshot of that name. A name whose pin is gone is
+    /// free: the request that created it came late.
     async fn name_pin(&self, name: &str, pin: &str) -> Result<bool> {
         let (key, record) =
             (SnapshotName::key(name), SnapshotName { name: name.to_owned(), pin: pin.to_owned() });
@@ -255,7 +261,7 @@ impl Inspector {
         Ok(false)
     }
 
-    /// Whether the snapshot that `pin` was made for has its name.
+    /// Whether the snapshot for which the pin `key` was made has its name, and the name leads to this pin.
     async fn is_named(&self, key: &str, pin: &Pin) -> Result<bool> {
         match SnapshotName::read(self.bucket(), &pin.name).await {
             Ok(name) => Ok(name.pin == key),
@@ -294,8 +300,8 @@ impl Inspector {
         Ok(pin::horizon(self.bucket()).await? <= Some(root))
     }
 
-    /// The newest root, and how far the log behind it is in the bucket. An owner may delete what is being read; then it has a newer
-    /// root, and this looks again.
+    /// The newest root, and how far the log behind it is in the bucket. An owner may delete what is being
+    /// read; then it has a newer root, and this function looks again.
     ///
     /// Errors: `NotFound` without a root.
     pub(in crate::protocol) async fn moment(&self) -> Result<Moment> {
@@ -352,14 +358,14 @@ impl Moment {
     }
 }
 
-/// How many of the newest root and the pins need each table file.
+/// For each table file, how many of the newest root and the pins need it.
 #[derive(Default)]
 struct Shares {
     holders: HashMap<Arc<str>, u32>,
 }
 
 impl Shares {
-    /// Of a snapshot that has just been made of the newest root.
+    /// The shares for a snapshot that has just been made of the newest root: each file has two holders.
     fn with_newest(image: &Image) -> Self {
         let mut shares = Self::default();
         shares.add(image);
@@ -367,7 +373,7 @@ impl Shares {
         shares
     }
 
-    /// Two files of one image that have one object count once.
+    /// Counts the table files of `image`. Two files that have one object count once.
     fn add(&mut self, image: &Image) {
         let keys: HashSet<&Arc<str>> = image.files.values().map(|file| &file.key).collect();
         keys.into_iter().for_each(|key| self.add_key(key));
@@ -377,7 +383,7 @@ impl Shares {
         *self.holders.entry(Arc::clone(key)).or_default() += 1;
     }
 
-    /// Bytes of the table files of `image` that others need, too, and of the others.
+    /// Bytes of the table files of `image` that others need, too, and of those that only `image` needs.
     fn split(&self, image: &Image) -> (u64, u64) {
         let is_shared = |key| self.holders.get(key).is_some_and(|holders| *holders > 1);
         let objects: HashMap<&Arc<str>, &FileRecord> =
@@ -394,7 +400,7 @@ fn status_of(key: String, pin: &Pin, image: &Image, shares: &Shares) -> Snapshot
     SnapshotStatus { files: image.files.len() as u64, shared_bytes, alone_bytes, ..status_of_pin(key, pin) }
 }
 
-/// Without its files.
+/// The row of a pin, without its files and their bytes.
 pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStatus {
     let kind = match pin.kind {
         PinKind::Snapshot => SNAPSHOT,
@@ -423,7 +429,7 @@ pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStat
     }
 }
 
-/// Of a pin that is none of this version's, or whose root cannot be read.
+/// What is shown of a pin of a newer version, or of one whose root cannot be read.
 fn unknown(key: String, error: &StoreError) -> SnapshotStatus {
     SnapshotStatus {
         name: String::new(),

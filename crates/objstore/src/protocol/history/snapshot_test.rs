@@ -52,7 +52,7 @@ impl Fixture {
         fixture
     }
 
-    /// Commits that stay in the log, behind commits in new table files.
+    /// Makes commits in new table files, and behind them commits that stay in the log.
     pub(in crate::protocol) fn work(&mut self, rounds: u64) {
         for round in 0..rounds {
             self.db.commit(&mut self.model, 0b11, round, self.db.last_seq);
@@ -158,7 +158,7 @@ fn names_are_taken_once_and_have_bounds() {
     crash(f.db);
 }
 
-/// Rule PIN-2: the collector reads a pin once, so another one must have another name.
+/// Rule PIN-2: the collector reads a pin once, so another pin must have another name.
 #[test]
 fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     let mut f = Fixture::new();
@@ -172,7 +172,7 @@ fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     crash(f.db);
 }
 
-/// Rule PIN-1, the half of the one who pins.
+/// Rule PIN-1, the half of the program that pins.
 #[test]
 fn whoever_pins_what_may_be_gone_gives_up() {
     let f = Fixture::new();

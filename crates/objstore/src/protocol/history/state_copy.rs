@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 /// Copied bytes of MANIFEST and log are cut into objects of this size.
 const PIECE_BYTES: usize = 4 << 20;
-/// Behind the claim.
+/// The slot of that root, behind the claim.
 pub(in crate::protocol) const SLOT: u64 = 1;
 
 /// Writes `moment` of `from` as the first root of `epoch` in `to`, which the caller has claimed and in which nothing was published.
@@ -56,7 +56,7 @@ pub(in crate::protocol) async fn write(
     }
     let root = root_of(moment, epoch, manifest_copy, chunks, &map);
     put(to, &names::root(epoch, root.id.slot), |nonce| root.encode(nonce)).await?;
-    // So that the first server need not wait.
+    // This hint says good-bye, so that the first server need not wait.
     let closed = Alive { epoch, server_id: creator.to_owned(), counter: 0, closed: true };
     alive::show(to, &closed).await?;
     Ok(manifest.len() as u64 + log_bytes)
@@ -108,7 +108,7 @@ fn kept(chunk: &WalChunk, cut: &Cut) -> Vec<u8> {
     chunk.bytes[..cut.keeps(chunk.log, chunk.offset, chunk.bytes.len())].to_vec()
 }
 
-/// The state of `moment`, all of whose log is in `chunks` chunks.
+/// The root of the copy: it has the state of `moment`, whose whole log is in `chunks` chunks.
 fn root_of(moment: &Moment, epoch: u64, manifest: ManifestCopy, chunks: u64, map: &MapWriter) -> Root {
     let (added, map_in_parts) = map.content();
     let from = &moment.image.root;
@@ -158,7 +158,7 @@ impl LogCopy {
         }
     }
 
-    /// Returns how many there are.
+    /// Uploads the chunks. Returns how many there are.
     async fn put(self, to: &Bucket) -> Result<u64> {
         let (mut previous_crc32c, count) = (0, self.chunks.len() as u64);
         for chunk in self.chunks {

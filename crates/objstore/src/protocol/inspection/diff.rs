@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The state that is the newest root.
+/// The name of the state that is the newest root.
 pub const PRESENT: &str = "now";
 
 /// One of the two states.
@@ -22,11 +22,11 @@ pub const PRESENT: &str = "now";
 pub struct ComparedState {
     pub epoch: u64,
     pub slot: u64,
-    /// Of the newest commit that its table files can have, in microseconds since 1970; 0: unknown.
+    /// When the newest commit that its table files can have was made, in microseconds since 1970; 0: unknown.
     pub commit_us: u64,
 }
 
-/// The table files of one table, or of several small ones that share them.
+/// Bytes of the table files of one table, or of several small tables that share them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TableBytes {
     /// In files that only the first state has.
@@ -43,11 +43,11 @@ pub struct TableBytes {
 pub struct StateDiff {
     pub first: ComparedState,
     pub second: ComparedState,
-    /// By table; None: no MANIFEST tells whose the files are.
+    /// The bytes by table; None: files of which no MANIFEST tells whose they are.
     pub tables: BTreeMap<Option<FileOwner>, TableBytes>,
     /// RocksDB's names of the column families.
     pub families: BTreeMap<u32, String>,
-    /// What the owner says about names, now.
+    /// The present names of the tables, as the owner has written them down.
     pub names: TableNames,
     /// Why some table files have no owner here; empty when all is well.
     pub problem: String,
@@ -62,8 +62,9 @@ struct State {
 impl Inspector {
     /// Compares two states: each is [`PRESENT`], the name of a snapshot, or a moment (`date::parse`).
     ///
-    /// Errors: `NotFound` without a database or a root; `Invalid` for what is no state; `Corruption` for a MANIFEST that cannot be
-    /// read. Requests: those that find and read the roots of both, and their MANIFESTs.
+    /// Errors: `NotFound` without a database or a root; `Invalid` for a text that names no state;
+    /// `Corruption` for a MANIFEST that cannot be read. Requests: those that find and read the
+    /// roots of both, and their MANIFESTs.
     pub async fn diff(&self, first: &str, second: &str) -> Result<StateDiff> {
         self.identity().await?;
         let names = table_names::read(self.bucket()).await?;
@@ -113,7 +114,8 @@ impl State {
         ComparedState { epoch: root.id.epoch, slot: root.id.slot, commit_us }
     }
 
-    /// Objects with the tables whose rows they hold, and their sizes. One that two tables share counts for each.
+    /// Objects with the tables whose rows they hold, and their sizes. An object that two tables share counts
+    /// for each.
     fn files(&self) -> HashMap<(Arc<str>, Option<FileOwner>), u64> {
         let owner = |number| self.families.files.get(number).map(|owner| FileOwner { index: None, ..*owner });
         let is_there = |owner: &Option<FileOwner>| {

@@ -1,4 +1,5 @@
-//! Goal:   two states differ by the files that only one of them has, each once; a state with itself by none; what is no state is said.
+//! Goal:   two states differ by the files that only one of them has, each once; a state does not differ from
+//!         itself; a text that names no state is refused.
 //! Method: the pretend database over a bucket in memory, whose MANIFEST names no families.
 
 use super::*;

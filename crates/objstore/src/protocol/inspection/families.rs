@@ -9,7 +9,7 @@ use crate::protocol::wal::replay::WalReader;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Behind each key: sequence number and kind of the change.
+/// The size of what stands behind each key: sequence number and kind of the change.
 const TRAILER_BYTES: usize = 8;
 /// The trailer of a file's last key when the end of a range deletion determines that key: the file does not contain the key itself.
 const EXCLUSIVE_END: u64 = 0x00ff_ffff_ffff_ffff;
@@ -127,7 +127,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Of a file with these keys. Requires: nothing; a key that is too short counts as one of zeros.
+/// The owner of a file with these first and last keys. A key that is too short counts as filled up
+/// with zeros.
 fn owner(family: u32, first: &[u8], last: &[u8]) -> FileOwner {
     let (first, last) = (start_of(first), end_of(last));
     let prefix = (first >> 16 == last >> 16).then_some((first >> 16) as u32);
@@ -140,7 +141,7 @@ fn start_of(key: &[u8]) -> u64 {
     (0..6).fold(0, |number, at| number << 8 | u64::from(user.get(at).copied().unwrap_or(0)))
 }
 
-/// As [`start_of`], of the last key that lies in the file.
+/// Prefix and index of the last key that lies in the file, as one number like that of [`start_of`].
 fn end_of(key: &[u8]) -> u64 {
     let start = start_of(key);
     let trailer = key.last_chunk::<TRAILER_BYTES>().map_or(0, |trailer| u64::from_le_bytes(*trailer));

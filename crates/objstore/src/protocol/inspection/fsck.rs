@@ -32,7 +32,7 @@ pub struct FsckOptions {
     pub deep: bool,
     /// Objects younger than this are never called orphans: their owner may be about to publish them.
     pub grace: Duration,
-    /// Between the two looks; shorter only in tests.
+    /// The time between the two looks; shorter only in tests.
     pub second_look: Duration,
 }
 
@@ -46,14 +46,14 @@ impl Default for FsckOptions {
 #[derive(Debug, Clone, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct FsckReport {
-    /// Missing and damaged objects are its problems.
+    /// The outcome of the verification: its problems are missing and damaged objects.
     pub verified: VerifyReport,
     pub objects: u64,
-    /// Older than the grace time, and nobody needs them: they cost money and nothing else.
+    /// Objects older than the grace time that nobody needs: they cost money and do no other harm.
     pub orphaned: Vec<Unneeded>,
-    /// Younger: an owner may publish or delete them.
+    /// Younger objects that nobody needs: an owner may still publish or delete them.
     pub pending: Vec<Unneeded>,
-    /// No name of the protocol: put there by somebody else; never deleted.
+    /// Objects that have no name of the protocol: somebody else has put them there; they are never deleted.
     pub foreign: Vec<String>,
 }
 
@@ -90,7 +90,8 @@ impl Inspector {
     /// when its file map has parts, a GET per root of its epoch.
     pub(in crate::protocol) async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
         let objects = self.objects().await?;
-        // After the listing: what it names was there by then, so an object of the listing that it lacks is unneeded.
+        // The root is read after the listing: what it names was in the bucket by then, so a listed object
+        // that it does not name is unneeded.
         let image = self.newest_image().await?.map(|(image, _)| image);
         let live: HashSet<&str> =
             image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
@@ -118,7 +119,8 @@ impl Inspector {
         Ok(report)
     }
 
-    /// The parts of file maps that the roots behind the newest name. One that is deleted meanwhile needs none.
+    /// Adds to `needs` the parts of file maps that the roots kept behind the newest one name. A root that is
+    /// deleted meanwhile needs none.
     pub(in crate::protocol) async fn add_parts_of_kept_roots(
         &self,
         needs: &mut Needs,
@@ -149,8 +151,8 @@ fn roots_of(epoch: u64, objects: &[ObjectInfo]) -> Vec<RootId> {
     slots.filter(|(owner, _)| *owner == epoch).map(|(epoch, slot)| RootId { epoch, slot }).collect()
 }
 
-/// Errs on the side of "needed": a wrong "orphan" may be deleted by hand. What the tuning of its owner keeps behind the
-/// newest root is not known here.
+/// What the root of `image` needs, in doubt too much: somebody may delete a wrong "orphan" by hand. How many
+/// roots the owner keeps behind the newest one is not known here.
 pub(in crate::protocol) fn needs_of(image: Option<&Image>) -> Needs {
     let Some(image) = image else { return Needs::nothing() };
     let mut needs = Needs::of_root(&image.root, 0);

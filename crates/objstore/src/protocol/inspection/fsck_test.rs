@@ -54,7 +54,7 @@ fn a_sound_database_has_no_orphan_once_its_owner_has_swept() {
     let (bucket, _) = faulty_bucket();
     let (_dir, _db) = two_lives(&bucket);
     let mut report = fsck(&bucket, NO_GRACE);
-    // Files are gathered for ten seconds before they are deleted.
+    // Files are gathered for a moment before they are deleted.
     for _ in 0..600 {
         if report.orphaned.is_empty() {
             break;

@@ -113,7 +113,7 @@ pub struct VerifyReport {
     pub manifest_bytes: u64,
     pub wal_chunks: u64,
     pub wal_bytes: u64,
-    /// One sentence each; empty when all is well.
+    /// What is wrong, in one sentence each; empty when all is well.
     pub problems: Vec<String>,
 }
 
@@ -251,8 +251,8 @@ impl Inspector {
         Ok(commits)
     }
 
-    /// Checks that everything a restore of the newest root needs is there; `deep` also reads and checks every table
-    /// file. `progress` hears the bytes done and to do.
+    /// Checks that everything a restore of the newest root needs is there; `deep` also reads and checks every
+    /// table file. `progress` is told how many bytes are done, and how many there are in all.
     ///
     /// Requests: a HEAD per file; `deep`: a GET per 8 MiB.
     pub async fn verify(&self, deep: bool, progress: impl Fn(u64, u64)) -> Result<VerifyReport> {
@@ -347,7 +347,7 @@ impl Inspector {
         match image::load(&self.bucket, id).await {
             Ok(image) => Ok(Some((image, wal_end))),
             Err(error) if error.is_not_found() => {
-                // Trimmed while we looked: the owner is far ahead.
+                // The owner has deleted this root meanwhile, because it has published newer ones.
                 let Some((id, wal_end)) = self.newest_id().await? else { return Ok(None) };
                 Ok(Some((image::load(&self.bucket, id).await?, wal_end)))
             }
@@ -366,7 +366,7 @@ impl Inspector {
     }
 }
 
-/// Something wrong with the data goes into the report; a bucket that does not answer ends it.
+/// Puts an error that is about the data into the report. Errors: every other one; it ends the verification.
 fn keep_problem(report: &mut VerifyReport, error: StoreError) -> Result<()> {
     match error {
         StoreError::Corruption(_) | StoreError::NotFound { .. } => {

@@ -28,7 +28,7 @@ pub enum SpaceUse {
     History,
     /// Nobody: it waits for the collector, or is about to be published.
     Unneeded,
-    /// It has no name of Atoll's.
+    /// Somebody else: it has no name of Atoll's.
     Foreign,
 }
 
@@ -58,7 +58,7 @@ pub struct SpaceObject {
     pub written_ms: u64,
     pub kind: ObjectKind,
     pub usage: SpaceUse,
-    /// Of a table file, if a root that names it still tells.
+    /// Whose rows a table file holds, if a root that names the file still tells.
     pub owner: Option<FileOwner>,
 }
 
@@ -67,11 +67,12 @@ pub struct SpaceObject {
 pub struct Space {
     /// In the order of their keys.
     pub objects: Vec<SpaceObject>,
-    /// Files and bytes of table files that the newest root reads from other databases: this one is a clone.
+    /// Number and bytes of the table files that the newest root reads from other databases, if this one is a
+    /// clone.
     pub elsewhere: (u64, u64),
     /// RocksDB's names of the column families.
     pub families: BTreeMap<u32, String>,
-    /// What the owner says about names.
+    /// The names of the tables, as the owner has written them down.
     pub names: TableNames,
     /// Why nothing is deleted at present; empty when the collector is free.
     pub held_by: String,
@@ -89,7 +90,7 @@ impl Inspector {
         self.identity().await?;
         let names = table_names::read(self.bucket()).await?;
         let objects = self.objects().await?;
-        // After the listing, as in fsck: an object of the listing that it lacks is not needed.
+        // The root is read after the listing, as in fsck: a listed object that it lacks is not needed.
         let image = self.newest_image().await?.map(|(image, _)| image);
         let held = held_among(self.bucket(), &objects).await?;
         let mut needs = image.as_ref().map_or_else(Needs::nothing, |image| Needs::of_root(&image.root, 0));
@@ -123,7 +124,8 @@ impl Inspector {
         Ok(space)
     }
 
-    /// Says whose the table files are, first of the newest root, then of pins as long as there are files that no root has named.
+    /// Finds out whose the table files are: first those of the newest root, then those of pins until every
+    /// file that only pins need has an owner.
     async fn find_owners(
         &self,
         space: &mut Space,
@@ -208,7 +210,8 @@ impl Inspector {
 #[derive(Default)]
 struct Owners {
     of_key: HashMap<Arc<str>, FileOwner>,
-    /// MANIFESTs by epoch and number, with the bytes that were read. A number of a file means one file within each.
+    /// The MANIFESTs that were read, by epoch and number, each with its size and content. A file's number
+    /// means one file within each MANIFEST.
     read: HashMap<(u64, ManifestCopy), (u64, Families)>,
 }
 

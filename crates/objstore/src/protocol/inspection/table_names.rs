@@ -1,8 +1,10 @@
 //! `hint/tables`: the names that the tables in the bucket have, for people and tools that look at it from outside.
 //!
-//! Names of tables that went are kept for what snapshots and the history have of them. The catalog itself lies in table files, which only RocksDB reads. So the owner writes the names down beside them, a few seconds
-//! after they have changed. Advice only: nothing rests on it, it may be late, absent or damaged, and a start without it loses
-//! nothing. JSON, so that others can read it, too (docs/internals/formats-bucket.md).
+//! Names of tables that are gone are kept, because snapshots and the history may still have their files. The
+//! catalog itself lies in table files, which only RocksDB reads. So the owner writes the names down beside
+//! them, a few seconds after they have changed. The hint is advice only: nothing rests on it, it may be late,
+//! absent or damaged, and a start without it loses nothing. JSON, so that others can read it, too
+//! (docs/internals/formats-bucket.md).
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -15,12 +17,12 @@ use std::collections::HashSet;
 pub struct TableNames {
     /// Tables and partitions; `t#P#p0` is partition `p0` of `t`.
     pub tables: Vec<NamedTable>,
-    /// Those that are there no more, because they were dropped or rewritten; the latest first, at most [`GONE_MAX`].
+    /// Tables that are gone, because they were dropped or rewritten; the latest first, at most [`GONE_MAX`].
     #[serde(default)]
     pub gone: Vec<NamedTable>,
 }
 
-/// So many names are kept for what lies in snapshots and in the history: some 100 KB.
+/// How many names of gone tables are kept for what lies in snapshots and in the history: some 100 KB.
 const GONE_MAX: usize = 1000;
 
 impl TableNames {
@@ -71,7 +73,7 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<TableNames> {
     }
 }
 
-/// Writes `json`, the names of now as the owner has them, with the former names that the hint had.
+/// Writes `json`, the present names as the owner has them, together with the former names from the hint.
 ///
 /// Errors: `Invalid`: not the JSON of a hint. Requests: a GET, a PUT.
 pub(crate) async fn write(bucket: &Bucket, json: &[u8]) -> Result<()> {

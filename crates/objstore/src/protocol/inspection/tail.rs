@@ -1,4 +1,5 @@
-//! Following what an owner publishes, from outside: for `atollctl tail`. Reads only, with two requests a look while nothing happens.
+//! Following what an owner publishes, from outside: for `atollctl tail`. Reads only; while nothing happens,
+//! each look costs two requests.
 
 use crate::error::Result;
 use crate::protocol::format::image::{self, Image};
@@ -22,7 +23,7 @@ pub enum TailEvent {
     Closed { epoch: u64, by_epoch: u64, by_server: String },
 }
 
-/// Table files between two roots.
+/// How many table files, and how many bytes, came or went between two roots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct FileChange {
@@ -37,7 +38,8 @@ pub struct Follower {
     /// The newest root that was told.
     at: Option<RootId>,
     files: FileMap,
-    /// The files of these parts, without the changes that stand in the root.
+    /// The epoch and the parts of the file map that were read last, and the files in these parts, without the
+    /// changes that stand in the root.
     parts: (u64, Vec<PartRef>, FileMap),
     /// The newest chunk that was told.
     chunk: Option<u64>,
@@ -70,7 +72,7 @@ impl Follower {
                     self.begin(&mut events).await?;
                 }
                 Ok(RootSlot::Claim(_)) => {}
-                // Deleted since the listing: a newer one is there.
+                // This root was deleted since the listing: a newer one is there.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }

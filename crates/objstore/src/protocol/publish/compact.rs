@@ -8,9 +8,10 @@ use crate::protocol::format::names;
 use crate::protocol::publish::map_record::MapEntry;
 use crate::requests::origin;
 
-/// How an entry tells the name in its key: it is the number of the file; `s` and a number, which follows; a text, which follows; or
-/// the whole key follows. To all but the last, [`FORM_BLOB`] and [`FORM_EPOCH`] may be added: the epoch in the key follows, too,
-/// because it is another than that of the key before.
+/// How an entry tells the name in its key. In the order of the constants: the name is the number of the file;
+/// `s` and a number, which follows; a text, which follows; or the whole key follows. To all but the last, two
+/// flags may be added: [`FORM_BLOB`] tells the extension, and with [`FORM_EPOCH`] the epoch in the key
+/// follows, too, because it differs from that of the key before.
 const FORM_NUMBER: u8 = 0;
 const FORM_STAGED: u8 = 1;
 const FORM_NAME: u8 = 2;
@@ -21,7 +22,8 @@ const FORM_EPOCH: u8 = 8;
 /// The least bytes of an entry: distance, size, checksum, form.
 const ENTRY_BYTES_MIN: usize = 7;
 
-/// Seven bits per byte, the lowest first; every byte but the last has its highest bit set.
+/// Writes `value` with seven bits per byte, the lowest bits first; every byte but the last has its highest
+/// bit set.
 pub(crate) fn write_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -35,7 +37,8 @@ pub(crate) fn write_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// How many, then each. `epoch`: that of most keys. Requires: ascending by number, each once.
+/// Writes how many `entries` there are, then each of them. `epoch`: that of most keys. Requires: the entries
+/// are ascending by number, each number once.
 pub(crate) fn write_entries_compactly(bytes: &mut Vec<u8>, entries: &[MapEntry], mut epoch: u64) {
     write_varint(bytes, entries.len() as u64);
     let mut next = 0;
@@ -48,7 +51,7 @@ pub(crate) fn write_entries_compactly(bytes: &mut Vec<u8>, entries: &[MapEntry],
     }
 }
 
-/// `epoch`: that of the key before.
+/// Writes the form and the key of `entry`. `epoch`: that of the key before.
 fn write_key(bytes: &mut Vec<u8>, entry: &MapEntry, epoch: &mut u64) {
     let key = origin::split(&entry.key).1;
     let Some((owner, name, extension)) = parse_key(key) else {
@@ -81,7 +84,7 @@ fn parse_staged(name: &str) -> Option<u64> {
     (format!("s{number}") == name).then_some(number)
 }
 
-/// Epoch, name and extension of a key, if these give all of it.
+/// Returns epoch, name and extension of a key, if the whole key can be made of these.
 fn parse_key(key: &str) -> Option<(u64, &str, &str)> {
     let epoch = names::parse_file_epoch(key)?;
     let (_, name) = key.split_once('-')?;
@@ -134,7 +137,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The number whose distance to the one behind `before` follows.
+    /// Reads a number that is larger than `before`: it is stored as its distance to the number behind
+    /// `before`.
     pub(crate) fn ascending(&mut self, before: Option<u64>) -> Option<u64> {
         let next = before.map_or(Some(0), |before| before.checked_add(1))?;
         next.checked_add(self.varint()?)
@@ -147,7 +151,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// What [`write_entries_compactly`] wrote.
+    /// Reads what [`write_entries_compactly`] wrote.
     pub(crate) fn entries(&mut self, mut epoch: u64) -> Option<Vec<MapEntry>> {
         let count = usize::try_from(self.varint()?).ok()?;
         if count.saturating_mul(ENTRY_BYTES_MIN) > self.rest.len() {
@@ -166,7 +170,7 @@ impl<'a> Reader<'a> {
     fn key(&mut self, number: u64, epoch: &mut u64) -> Option<String> {
         let [form] = self.take()?;
         if form == FORM_KEY {
-            // An origin is a label of its own (labels.rs).
+            // A key has no origin here: an origin is a label of its own (labels.rs).
             return self.text().filter(|key| !origin::is_foreign(key)).map(str::to_owned);
         }
         if form & FORM_EPOCH != 0 {

@@ -1,5 +1,6 @@
-//! What a file map says of some of its files only, beside their entries: the database in whose prefix a file lies, the key it
-//! is encrypted with, its storage class (byte table W14 of docs/internals/formats-bucket.md).
+//! What a file map says of some of its files only, beside their entries: the database in whose prefix a file
+//! lies, the key it is encrypted with, its storage class (byte table FMT-W14 of
+//! docs/internals/formats-bucket.md).
 //!
 //! Each is a field of the extension area of the record that holds the entries. Pure.
 
@@ -48,7 +49,7 @@ pub(crate) fn apply(fields: &BTreeMap<u16, &[u8]>, entries: &mut [MapEntry]) -> 
         entries[entry].labels.key_id = Some(Arc::clone(&text));
     }
     for (origin, entry) in labelled(fields, TAG_ORIGINS, entries)? {
-        // Written anew, the pair must be the same one.
+        // Joined and split again, origin and key must be the same.
         let joined = origin::join(&origin, &entries[entry].key);
         if origin::split(&joined) != (Some(&*origin), &*entries[entry].key) {
             return None;
@@ -86,7 +87,7 @@ fn encode(groups: &BTreeMap<&str, Vec<u64>>) -> Vec<u8> {
     value
 }
 
-/// None: malformed. Texts and the numbers of each are ascending.
+/// Decodes a field; None when it is malformed. The texts are ascending, and so are the numbers of each text.
 fn decode(value: &[u8]) -> Option<Vec<(Arc<str>, Vec<u64>)>> {
     let mut reader = Reader::new(value);
     let mut groups: Vec<(Arc<str>, Vec<u64>)> = Vec::new();

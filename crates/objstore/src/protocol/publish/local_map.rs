@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 const FILES: &str = "ATOLL_FILES";
 const PARTS: &str = "ATOLL_MAP";
 
-/// The map written last; None when this directory never published.
+/// Reads the map that was written last; None when this directory never published.
 ///
-/// Errors: `Invalid` when it is another database's; `Corruption`, with the way out, when it or a part is absent or damaged.
+/// Errors: `Invalid` when it is another database's; `Corruption`, with the way out, when it is damaged, or a
+/// part is absent or damaged.
 pub(crate) fn read_files(dir: &Path, db_uuid: &str) -> Result<Option<FileMap>> {
     let path = dir.join(FILES);
     let Some(bytes) = read_optional(&path)? else { return Ok(None) };
@@ -58,7 +59,7 @@ fn read_part(dir: &Path, epoch: u64, part: PartRef) -> Result<MapPart> {
     MapPart::read(&bytes, epoch, part).map_err(|e| damaged(&path, &e))
 }
 
-/// Writes the parts that `ATOLL_FILES` is about to name, durably. Does nothing without any.
+/// Writes the parts that `ATOLL_FILES` is about to name, durably. Does nothing when there are none.
 pub(crate) fn write_parts(dir: &Path, epoch: u64, parts: &[NewPart]) -> Result<()> {
     if parts.is_empty() {
         return Ok(());
@@ -72,8 +73,8 @@ pub(crate) fn write_parts(dir: &Path, epoch: u64, parts: &[NewPart]) -> Result<(
     sync_directory(dir)
 }
 
-/// The new name is durable only after `write_marker`, which follows. In between either map will do, because no local
-/// file is given up before both are written.
+/// Replaces `ATOLL_FILES`. The new name is durable only after `write_marker`, which follows. In between,
+/// either map will do, because no local file is given up before both are written.
 pub(crate) fn write_files(dir: &Path, files: &LocalFiles) -> Result<()> {
     replace(&dir.join(FILES), &files.encode(&random_nonce()?))
 }

@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 const KIND_LOCAL_FILES: u16 = 9;
 const KIND_MAP_PART: u16 = 11;
 
-/// Field of ATOLL_FILES: its map is in parts, and this is it.
+/// Field of ATOLL_FILES: its map, when that is in parts.
 const TAG_LOCAL_PARTS: u16 = 0x8001;
 
 /// Every table file of a root, by RocksDB's number.
 pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
 
-/// What is said of the objects of `files`, each once: clones of a table give an object a second number. Where two numbers
-/// disagree on an object, it is there twice.
+/// Returns the objects of `files`, each once: clones of a table give an object a second number. An object on
+/// which two numbers disagree is returned twice.
 pub(crate) fn objects_of(files: &FileMap) -> Vec<&FileRecord> {
     let mut objects: Vec<&FileRecord> = files.values().collect();
     objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -36,7 +36,8 @@ pub(crate) fn object_bytes(files: &FileMap) -> u64 {
     objects_of(files).iter().map(|object| object.size).sum()
 }
 
-/// One table file: its number and the object that holds it; a key that starts with a slash is that of a foreign one (origin.rs).
+/// One table file: its number and the object that holds it; a key that starts with a slash is that of another
+/// database's object (origin.rs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapEntry {
     pub(crate) number: u64,
@@ -56,7 +57,7 @@ pub(crate) struct PartRef {
     pub(crate) files: u64,
     /// Size of the object.
     pub(crate) bytes: u64,
-    /// The checksum at its end, see [`checksum`]: another object in its place is not taken for it.
+    /// The checksum at its end, see [`checksum`]: it tells the part from another object in its place.
     pub(crate) crc32c: u32,
 }
 
@@ -70,12 +71,12 @@ pub(crate) struct MapPart {
     pub(crate) entries: Vec<MapEntry>,
 }
 
-/// A map in parts: all files of them but `removed`, and `added`.
+/// A map in parts: all files of the parts except `removed`, and `added`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapInParts {
-    /// Whose parts they are.
+    /// The epoch of the parts.
     pub(crate) epoch: u64,
-    /// Files of the map: a check.
+    /// The number of files in the map, as a check.
     pub(crate) files_count: u64,
     /// In the order of their files; at least one.
     pub(crate) parts: Vec<PartRef>,
@@ -129,7 +130,8 @@ impl MapPart {
         frame.finish().map(|()| Self { epoch, part, entries })
     }
 
-    /// The record in `bytes`, if they are those of `part` of `epoch`; another part, also of another database, is refused.
+    /// Decodes `bytes`, if they are those of `part` of `epoch`; any other part, also one of another database,
+    /// is refused.
     pub(crate) fn read(bytes: &[u8], epoch: u64, part: PartRef) -> Result<Self, FormatError> {
         let (record, crc) = (Self::decode(bytes)?, checksum(bytes));
         if (record.epoch, record.part, crc) == (epoch, part.part, part.crc32c) {
@@ -144,7 +146,8 @@ impl MapPart {
     }
 }
 
-/// The checksum that a record ends with. (One of the whole record, this one included, is the same for all records.)
+/// The checksum that a record ends with. (A checksum of the whole record, this one included, would be the
+/// same for all records.)
 pub(crate) fn checksum(record: &[u8]) -> u32 {
     crc32c(&record[..record.len().saturating_sub(4)])
 }
@@ -172,7 +175,8 @@ impl MapInParts {
         value
     }
 
-    /// None: malformed. Parts and files are in ascending order, each once.
+    /// Decodes what [`Self::encode`] wrote; None when it is malformed. Parts and files are in ascending
+    /// order, each once.
     pub(crate) fn decode(value: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(value);
         let (epoch, files_count, parts_count) = (reader.u64()?, reader.u64()?, reader.u64()?);
@@ -221,7 +225,7 @@ impl LocalFiles {
     }
 }
 
-/// Gives `entries` the labels that `fields`, of the record of `frame`, have for them.
+/// Gives `entries` their labels from `fields`, the extension area of the record of `frame`.
 pub(crate) fn read_labels(
     frame: &FrameReader<'_>,
     fields: &BTreeMap<u16, &[u8]>,
@@ -250,7 +254,7 @@ pub(crate) fn write_entries(frame: &mut FrameWriter, entries: &[MapEntry]) {
     }
 }
 
-/// Entries are stored in ascending order of their number, each once.
+/// Reads the entries of a file map, which are stored in ascending order of their number, each once.
 pub(crate) fn read_entries(frame: &mut FrameReader<'_>) -> Result<Vec<MapEntry>, FormatError> {
     let count = frame.count(24)?;
     let mut entries: Vec<MapEntry> = Vec::with_capacity(count);

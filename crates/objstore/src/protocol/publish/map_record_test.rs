@@ -61,7 +61,8 @@ fn a_part_survives_the_way_to_bytes_and_no_damage_does() {
     }
 }
 
-/// As those of files that were written, and of files that a bulk load uploaded before they had a number.
+/// The names are like those of files that were written, and of files that a bulk load uploaded before they
+/// had a number.
 #[test]
 fn names_follow_from_numbers_so_an_entry_has_few_bytes() {
     let bytes_of = |name: fn(u64) -> String| {
@@ -93,7 +94,7 @@ fn another_part_is_refused_by_name() {
             labels: Labels::default(),
         }],
     };
-    // Of another database: the same names, other files.
+    // The other part is of another database: the same names, other files.
     let (ours, other) = (part(1), part(2));
     let error = MapPart::read(&other.encode(&NONCE), 3, reference(&ours)).unwrap_err().to_string();
     assert!(error.contains("another database"), "{error}");
@@ -170,7 +171,7 @@ fn put(bucket: &Bucket, key: &str, bytes: Vec<u8>) {
     block(bucket.create_slot(key, bytes.into(), &NONCE)).unwrap();
 }
 
-/// Earlier versions wrote maps as a full one and changes, root by root.
+/// Earlier versions wrote a full map into one root, and its changes into each later root.
 #[test]
 fn a_map_in_the_roots_of_an_earlier_version_is_read() {
     let bucket = Bucket::in_memory();
@@ -246,6 +247,6 @@ fn an_object_with_two_numbers_is_counted_once() {
     assert_eq!(object_bytes(&files), 1110);
     let keys: Vec<&str> = objects_of(&files).iter().map(|object| &*object.key).collect();
     assert_eq!(keys, ["a", "b", "c"]);
-    // What contradicts itself is looked at whole.
+    // An object of which two numbers say different things is listed twice.
     assert_eq!(objects_of(&FileMap::from([(1, record("a", 10)), (2, record("a", 11))])).len(), 2);
 }

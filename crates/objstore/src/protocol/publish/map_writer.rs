@@ -25,21 +25,24 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a changed file takes in a root, about: an added one, and one of the parts that is gone or differs.
+/// About how many bytes a changed file takes in a root: a file that was added, or one of a part
+/// that is gone or differs.
 const ADDED_BYTES: usize = 16;
 const REMOVED_BYTES: usize = 3;
 
 /// When a map has parts, and how large they are.
 #[derive(Debug, Clone)]
 pub(crate) struct MapLimits {
-    /// A map of at most so many files stands in the root: 256 entries have 16 KiB. One that has parts loses them at half
-    /// of it, so that a map of about this size is not cut again and again.
+    /// A map of at most this many files stands in the root: 256 entries have 16 KiB. A map in parts goes back
+    /// into the root at half this number, so that a map of about this size is not cut again and again.
     pub(crate) small_files: usize,
     /// Files per part; more only when the map would have too many parts. 4096 entries have 45 to 53 KiB.
     pub(crate) part_files: usize,
-    /// Changes beside the parts, in bytes of a root, about. With a part that is at most 63 KiB for one publish.
+    /// About how many bytes of a root the changes beside the parts may take. With one part, that is at most
+    /// 63 KiB for one publish.
     pub(crate) changes_bytes: usize,
-    /// A restore reads at most so many: with one root, 20 pieces of the MANIFEST, 41 merged objects and 48 chunks 150 objects.
+    /// A restore reads at most this many parts: with one root, 20 pieces of the MANIFEST, 41 merged objects
+    /// and 48 chunks, that makes 150 objects.
     pub(crate) parts_max: usize,
 }
 
@@ -86,12 +89,13 @@ impl MapWriter {
         &self.files
     }
 
-    /// Parts that a root may name only when they are in the bucket; they are given until [`Self::sent`] is called.
+    /// Parts that a root may name only when they are in the bucket; they are returned until [`Self::sent`] is
+    /// called.
     pub(crate) fn unsent(&self) -> &[NewPart] {
         &self.unsent
     }
 
-    /// All parts given by [`Self::unsent`] are in the bucket.
+    /// Notes that all parts returned by [`Self::unsent`] are in the bucket.
     pub(crate) fn sent(&mut self) {
         self.unsent.clear();
     }
@@ -118,7 +122,8 @@ impl MapWriter {
         std::mem::take(&mut self.visited)
     }
 
-    /// Enters `changes` and makes the parts that have to be made anew. Returns whether anything is another than before.
+    /// Enters `changes` and makes the parts that have to be made anew. Returns whether anything differs from
+    /// before.
     ///
     /// Errors: the system gives no random bytes; nothing is lost, MAP-3.
     pub(crate) fn apply(&mut self, changes: FileChanges) -> Result<bool> {
@@ -173,7 +178,8 @@ impl MapWriter {
         Ok(())
     }
 
-    /// A few parts too many are merged one pair at a time, and not in a publish that makes a part anyway.
+    /// Merges pairs of parts before there are too many: one pair at a time, and not in a publish that makes a
+    /// part anyway. Beyond the limit, as many pairs are merged as necessary.
     fn keep_parts_few(&mut self) -> Result<()> {
         let is_idle = self.unsent.is_empty();
         let mut max = if is_idle { self.limits.parts_max.saturating_sub(2) } else { self.limits.parts_max };
@@ -187,7 +193,8 @@ impl MapWriter {
         Ok(())
     }
 
-    /// How many files a part may get: parts of this size are three quarters of those allowed.
+    /// How many files a part may get: with parts of this size, the map has at most three quarters of the
+    /// parts allowed.
     fn part_files(&self) -> usize {
         let parts = (self.limits.parts_max * 3 / 4).max(1);
         self.limits.part_files.max(self.files.len().div_ceil(parts))
@@ -213,7 +220,8 @@ impl MapWriter {
         self.parts.partition_point(|part| part.first <= number).saturating_sub(1)
     }
 
-    /// Makes the parts `old`, which follow each other, anew, each of at most `part_files` files. Without parts: all of them.
+    /// Makes the neighbouring parts `old` anew, each of at most `part_files` files. A map without parts is
+    /// cut as a whole.
     fn remake(&mut self, old: Range<usize>, part_files: usize) -> Result<()> {
         let start = if old.start == 0 { 0 } else { self.parts[old.start].first };
         let end = self.parts.get(old.end).map(|part| part.first);

@@ -30,7 +30,7 @@ impl Published {
         bytes + self.in_parts.as_ref().map_or(0, |map| map.encode().len())
     }
 
-    /// As a restore.
+    /// Reads the map as a restore does.
     fn read(&self) -> FileMap {
         let Some(map) = &self.in_parts else {
             return self.files.iter().map(|entry| (entry.number, entry.record())).collect();
@@ -106,7 +106,8 @@ fn only_what_is_another_counts_as_a_change() {
     }
 }
 
-/// Ten files of many change in each publish, five go: what is sent, and how many entries are looked at, most and on average.
+/// In each publish, five files are new and five go. Returns the most bytes sent and the average, the most
+/// entries looked at, and the most parts.
 fn costs(files: u64, publishes: u64) -> (usize, usize, u64, usize) {
     let mut random = Random::from_environment("costs");
     let mut map = MapWriter::new(3, Tuning::default().map);
@@ -119,7 +120,7 @@ fn costs(files: u64, publishes: u64) -> (usize, usize, u64, usize) {
     let first: FileChanges = (0..files)
         .map(|_| {
             let number = number(&mut random);
-            // As after a bulk load: these names have most bytes.
+            // The names are as after a bulk load: these take most bytes.
             let key = crate::files::object_key(1, &format!("s{number}"), "sst").into();
             (
                 number,

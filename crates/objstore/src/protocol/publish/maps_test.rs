@@ -23,10 +23,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// What a publish of ten changed files may send; a new MANIFEST is apart, and there is none here.
+/// How many bytes a publish of ten changed files may send, without a new MANIFEST, which does not occur here.
 const PUBLISH_BYTES_MAX: usize = 64 << 10;
 const RESTORE_OBJECTS_MAX: usize = 150;
-/// Their changes are more than a root holds, so a part is made anew.
+/// The changes of this many publishes are more than a root holds, so a part is made anew.
 const PUBLISHES: u64 = 120;
 
 /// The limits of a server's maps, and an owner that makes no request of its own accord.
@@ -59,7 +59,7 @@ fn bucket_with(files: u64, random: &mut Random) -> (Bucket, std::sync::Arc<Stuck
     let mut number = 1000;
     for _ in 0..files {
         number += 1 + random.below(4);
-        // As after a bulk load: these names have most bytes.
+        // The names are as after a bulk load: these take most bytes.
         let key = object_key(1, &format!("s{number}"), "sst").into();
         changes.insert(
             number,
@@ -77,7 +77,7 @@ fn bucket_with(files: u64, random: &mut Random) -> (Bucket, std::sync::Arc<Stuck
     (bucket, store)
 }
 
-/// Opens without a directory. Returns the objects that this read.
+/// Opens without a directory. Also returns the number of objects that this read.
 fn restore(dir: &Path, bucket: &Bucket, store: &StuckStore) -> (Db, usize) {
     store.forget();
     let heir = open_store(&config(dir, "heir:1", Durability::Sync), bucket, server_tuning()).unwrap();
@@ -97,7 +97,7 @@ struct Cost {
     local_bytes: u64,
 }
 
-/// The local map: ATOLL_FILES, and the parts that are new since `before`.
+/// Returns the bytes of ATOLL_FILES and of the parts that are new since `before`, and the names of all parts.
 fn local_map_bytes(dir: &Path, before: &BTreeSet<String>) -> (u64, BTreeSet<String>) {
     let parts: Vec<_> =
         std::fs::read_dir(dir.join("db/ATOLL_MAP")).unwrap().map(|part| part.unwrap()).collect();
@@ -108,7 +108,8 @@ fn local_map_bytes(dir: &Path, before: &BTreeSet<String>) -> (u64, BTreeSet<Stri
     (bytes + files, parts.iter().map(name).collect())
 }
 
-/// Five files are new and five go, `publishes` times.
+/// Publishes `publishes` times, each time with five new files and five that go. Returns the most that one
+/// publish cost.
 fn cost_of_publishes(db: &Db, dir: &Path, store: &StuckStore, random: &mut Random, publishes: u64) -> Cost {
     let files = db.store.files();
     let mut live: Vec<u64> = files.list().into_iter().map(|(number, _)| number).collect();
@@ -195,7 +196,7 @@ fn a_publish_of_a_small_database_is_one_request_beside_its_files_and_its_manifes
     crash(db);
 }
 
-/// The parts of a map are in the bucket, the root is not: the next owner takes them away.
+/// The parts of a map are in the bucket, but the root is not: the next owner deletes them.
 #[test]
 fn parts_of_a_root_that_never_came_are_collected() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);

@@ -90,7 +90,8 @@ fn without_gate_g2_half_a_transaction_comes_back() {
     }
 }
 
-/// Shows that gate PUB-G2 reaches into the newest WAL when data leaves the MANIFEST that a commit there ceased to name.
+/// Shows that gate PUB-G2 reaches into the newest WAL when data that a commit there ceased to name leaves the
+/// MANIFEST.
 #[test]
 fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     for is_noted in [true, false] {
@@ -118,7 +119,7 @@ fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     }
 }
 
-/// A publish that waits for the bucket is still a lag.
+/// A publish that waits for the bucket still counts as lag.
 #[test]
 fn the_publish_lag_is_zero_only_when_the_newest_root_says_all() {
     let (bucket, faults) = faulty_bucket();
@@ -188,7 +189,7 @@ fn wait_for_root_behind(db: &Db, slot: u64) {
     }
 }
 
-/// Files given up while nothing else happens take their objects with them.
+/// The objects of files that are given up while nothing else happens are deleted.
 #[test]
 fn an_idle_database_deletes_the_objects_of_removed_files() {
     let bucket = Bucket::in_memory();
@@ -210,7 +211,7 @@ fn an_idle_database_deletes_the_objects_of_removed_files() {
     crash(db);
 }
 
-/// Durability `local` publishes by itself; wait until a root names a table file.
+/// Waits until a root names a table file; with durability `local`, roots are published without a request.
 fn wait_for_root_with_file(db: &Db) -> u64 {
     let deadline = Instant::now() + WAIT;
     loop {
@@ -253,7 +254,7 @@ fn root(ddl_seq: u64) -> Root {
     }
 }
 
-/// Puts chunks with the given DDL numbers, chained, and returns the checksums of their objects.
+/// Puts chunks with the given DDL numbers, each with the checksum of the object before it.
 fn put_chunks(bucket: &Bucket, ddl: &[u64]) {
     let mut previous_crc32c = 0;
     for (chunk, ddl_seq) in (0..).zip(ddl) {

@@ -45,10 +45,10 @@ use tokio::time::Instant;
 
 /// A MANIFEST is cut into objects of at most this size.
 const MANIFEST_CHUNK_BYTES_MAX: u64 = 4 << 20;
-/// Waits after failed publishes.
+/// The shortest and the longest wait after a failed publish.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(200);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Without any event, look again this often.
+/// How often the publisher looks again without any event.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What one root will contain.
@@ -62,7 +62,7 @@ struct Snapshot {
     wal_needed: u64,
     /// ...and so the WAL must have been shipped up to this position.
     gate: u64,
-    /// The newest commits. Those whose changes of the MANIFEST are in it are among them.
+    /// The newest commits. They include all those whose changes of the MANIFEST are in the snapshot.
     position: Position,
     files: FilesSnapshot,
 }
@@ -80,7 +80,7 @@ struct Uploaded {
 enum Step {
     /// The newest root says what the snapshot says.
     Published,
-    /// This process was fenced.
+    /// What was tried is done; or this process was fenced, and nothing more can be.
     Done,
     /// RocksDB moved on; take a new snapshot at once.
     Again,
@@ -95,7 +95,7 @@ pub(crate) struct Publisher {
     /// The newest root.
     published: Option<Root>,
     map: MapWriter,
-    /// `map` has changes that the newest root lacks: a publish failed behind them.
+    /// `map` has changes that the newest root lacks: a publish failed after they had been made.
     is_map_ahead: bool,
     history: RootHistory,
     /// RocksDB removed a file of the last snapshot before it was uploaded; hold the files of the next one.
@@ -208,8 +208,9 @@ impl Publisher {
         Some(snapshot)
     }
 
-    /// With durability `local` nobody asked for the log in the bucket: it is shipped only because a root needs it, as one
-    /// does between the flush of one family and that of another whose rows are in the same log.
+    /// Whether to wait for flushes that may make the log superfluous. With durability `local` the log is
+    /// shipped only because a root needs it, as a root does between the flush of one family and that of
+    /// another whose rows are in the same log.
     fn may_flushes_spare_the_log(&self, state: &State) -> bool {
         let Tuning { spared_log_bytes, flush_patience, .. } = self.shared.tuning;
         self.shared.path.durability() == Durability::Local
@@ -217,8 +218,9 @@ impl Publisher {
             && state.dirty_since.is_some_and(|since| since.elapsed() < flush_patience)
     }
 
-    /// The position to wait for (PUB-G2): all WALs below the newest, and what ceased to name dropped data. WALs that
-    /// are gone already are given up, before the DDL number is read.
+    /// Returns the position up to which the log must be shipped (PUB-G2): that covers all WALs below the
+    /// newest, and the commits that ceased to name dropped data. WALs that are gone already are given up,
+    /// before the DDL number is read.
     fn gate(&self, state: &mut State) -> u64 {
         if !self.shared.tuning.gate_wal {
             return 0;
@@ -269,7 +271,8 @@ impl Publisher {
         })
     }
 
-    /// Gate PUB-G1. A load may keep it shut for long; what is merged meanwhile is named by roots of its own.
+    /// Gate PUB-G1: waits until the files are uploaded. A load may keep this gate shut for long; objects that
+    /// are merged meanwhile are named by roots of their own.
     async fn wait_for_files(&mut self, snapshot: &Snapshot) -> Result<UploadedFiles> {
         let shared = self.shared.clone();
         let mut uploaded = std::pin::pin!(shared.files.wait_uploaded(&snapshot.files));
@@ -283,7 +286,7 @@ impl Publisher {
         }
     }
 
-    /// Gate PUB-G2.
+    /// Gate PUB-G2: waits until the WAL is shipped up to `gate`.
     async fn wait_for_wal(&mut self, gate: u64) -> Result<()> {
         let shared = self.shared.clone();
         loop {
@@ -300,8 +303,9 @@ impl Publisher {
         }
     }
 
-    /// Names merged WAL objects in a root that repeats the newest one in everything else. It waits for no gate: what those
-    /// guard is in the bucket since the newest root. Does nothing when there is nothing new to name.
+    /// Names merged WAL objects in a root that repeats the newest one in everything else. It waits for no
+    /// gate: what the gates guard has been in the bucket since the newest root. Does nothing when there is
+    /// nothing new to name.
     async fn publish_runs(&mut self) -> Result<()> {
         let Some(newest) = &self.published else { return Ok(()) };
         let wal_runs = {
@@ -345,8 +349,8 @@ impl Publisher {
         Ok(Step::Done)
     }
 
-    /// A MANIFEST of more objects is put again. One that would fill half of them anyway gets more, so that it is not put
-    /// again and again.
+    /// How many chunks a MANIFEST may have; one with more is put again in fewer, larger chunks. The limit is
+    /// at least twice the number of full chunks, so that a large MANIFEST is not put again and again.
     fn manifest_chunks_max(&self) -> usize {
         let full_chunks = self.uploaded.bytes.div_ceil(MANIFEST_CHUNK_BYTES_MAX) as usize;
         self.shared.tuning.manifest_chunks_max.max(2 * full_chunks)
@@ -372,7 +376,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// None when RocksDB has rolled to another MANIFEST and deleted this one.
+    /// Reads bytes of a MANIFEST; None when RocksDB has rolled to another MANIFEST and deleted this one.
     async fn read_manifest(&self, manifest: u64, offset: u64, length: u64) -> Result<Option<Vec<u8>>> {
         let path = manifest_path(&self.shared.local_dir, manifest);
         let read = blocking(move || read_range(&path, offset, length)).await;
@@ -383,7 +387,7 @@ impl Publisher {
         }
     }
 
-    /// The next root.
+    /// Makes the next root, its bytes, and the nonce in them.
     fn root(&self, snapshot: &Snapshot) -> Result<(Root, Bytes, [u8; 16])> {
         let shared = &self.shared;
         let slot = shared.published_slot() + 1;
@@ -417,7 +421,7 @@ impl Publisher {
         Ok((root, bytes, nonce))
     }
 
-    /// The commit point. False: fenced.
+    /// Creates the root, the commit point of a publish. Returns false when this process is fenced.
     async fn create_root(&self, root: &Root, bytes: &Bytes, nonce: &[u8; 16]) -> Result<bool> {
         let key = names::root(root.id.epoch, root.id.slot);
         match self.settle(&key, bytes, nonce).await? {
@@ -455,7 +459,7 @@ impl Publisher {
         self.finish(snapshot);
     }
 
-    /// What every new root means to the rest of the process.
+    /// Tells the rest of the process about a new root.
     fn root_created(&self, root: &Root) {
         let shared = &self.shared;
         add(&shared.bucket.stats().roots_published, 1);

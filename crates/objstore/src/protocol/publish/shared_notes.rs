@@ -21,7 +21,8 @@ pub(crate) fn write_note(dir: &Path, db_uuid: &str, number: u64, record: FileRec
     Ok(SharedFile { number, record, note })
 }
 
-/// All notes of the directory; takes away what a crash has left of one. Errors: `Corruption`, with the way out, when one is damaged or not of this database.
+/// Returns all notes of the directory, and removes what a crash has left of an unfinished one. Errors:
+/// `Corruption`, with the way out, when one is damaged or not of this database.
 pub(crate) fn read_notes(dir: &Path, db_uuid: &str) -> Result<Vec<SharedFile>> {
     for (_, unfinished) in numbered_files(dir, &format!("{EXTENSION}.new"))? {
         let _ = std::fs::remove_file(unfinished);

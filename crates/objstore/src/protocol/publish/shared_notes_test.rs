@@ -1,5 +1,5 @@
-//! Goal:   a file that shares an object is found again after a crash before a root names it, and after a restore from a root
-//!         that does (FILE-6); a damaged note is said, with the way out.
+//! Goal:   a file that shares an object is found again after a crash before a root names it, and after a
+//!         restore from a root that does (FILE-6); a damaged note is reported, with the way out.
 //! Method: a pretend RocksDB over a bucket in memory.
 
 use super::*;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const NUMBER: u64 = 9000;
 
-/// A database with one published file, which file `NUMBER` shares: its size.
+/// Makes a database with one published file, whose object file `NUMBER` shares. Also returns the file's size.
 fn share(bucket: &Bucket, dir: &Path, model: &mut Model) -> (Db, u64) {
     let mut db = open_db(bucket, dir);
     change(&mut db, model, 1);

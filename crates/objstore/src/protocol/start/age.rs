@@ -38,7 +38,8 @@ impl NewestRecord {
 
 /// Finds the newest record in `root/` that is no fence, in `epoch` or a former one; None when there is none.
 ///
-/// Requests: per epoch without a record, and for the first with one, a LIST and a GET; at a fence another LIST and a GET.
+/// Requests: a LIST and a GET per epoch down to the first that has a record; at a fence another LIST and a
+/// GET.
 pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<NewestRecord>> {
     for epoch in (1..=epoch).rev() {
         match last_record(bucket, epoch).await? {
@@ -93,7 +94,8 @@ fn is_behind(newest: Option<RootId>, marked: RootId) -> bool {
     before.slot > 0 && newest.is_none_or(|newest| newest < before)
 }
 
-/// Whether the marked root is not in the bucket: its process died before it was, or the bucket is one root older.
+/// Whether the marked root is not in the bucket: its process died before it published the root, or the bucket
+/// is one root older.
 fn may_have_lost(newest: Option<RootId>, marked: RootId) -> bool {
     marked.slot > 0 && newest.is_none_or(|newest| newest < marked)
 }
@@ -108,8 +110,9 @@ async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
     }
 }
 
-/// Whether a table file of the marked root is not in the bucket. They are uploaded before the marker is written
-/// (PUB-G1), and none is deleted before a later root, so one that is missing shows that the root has been there.
+/// Whether a table file of the marked root is not in the bucket. These files are uploaded before the marker
+/// is written (PUB-G1), and none is deleted before a later root, so a missing one shows that the root was in
+/// the bucket.
 async fn lacks_files(bucket: &Bucket, dir: &Path, marker: &Marker) -> Result<bool> {
     let Some(files) = local_map::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
     let objects = bucket.list(names::FILE_DIR, None).await?;

@@ -75,7 +75,8 @@ fn a_bucket_that_lost_its_roots_is_refused() {
     assert!(expect_refused(&older, dir.path()).contains("epoch 0"));
 }
 
-/// One missing root may be a crash between the directory's record of it and the bucket's. Then its files are there.
+/// One root may be missing because of a crash between the directory's record of it and the bucket's. Then the
+/// files of that root are in the bucket.
 #[test]
 fn a_bucket_one_root_behind_is_accepted_only_with_the_files_of_that_root() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
@@ -133,7 +134,7 @@ fn a_bucket_counts_as_older_only_when_a_second_look_says_so() {
         assert!(began.elapsed() < WAIT, "it does not look at the roots");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The look has seen no record of the new epoch, and of the former one its fence is all that is left.
+    // The look has seen no record of the new epoch. Of the former epoch, only the fence will be left.
     block(close_and_claim(&bucket, epoch, "next:1", StopAfter::Nothing)).unwrap();
     let mut slots = block(list_root_slots(&bucket, 1)).unwrap();
     slots.pop();

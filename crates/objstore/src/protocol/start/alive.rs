@@ -25,7 +25,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// An owner that may still live: its traces in the bucket at one moment. It lives if they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sight {
-    /// The newest epoch that anybody has claimed, and who did.
+    /// The newest epoch that anybody has claimed, and the server that claimed it.
     pub(crate) newest_epoch: u64,
     pub(crate) server_id: String,
     /// What stands in the hint. It may be absent, or be of a former owner.
@@ -68,8 +68,9 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<Option<Alive>> {
 
 /// Looks whether an owner may live. `home` is that of this process, which holds the lock of its directory.
 ///
-/// None when no owner lives for sure: there was no owner yet, the last one said good-bye, or it ran in this home. A hint counts
-/// only for the newest epoch: a former owner that has not noticed its successor may write it too.
+/// None when it is certain that no owner lives: there was no owner yet, the last one said good-bye, or it ran
+/// in this home. A hint counts only for the newest epoch: a former owner that has not noticed its successor
+/// may write it too.
 /// Requests: one LIST of the claims (a page per 1,000), at most two GETs.
 pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> {
     let newest_epoch = newest_epoch(bucket).await?;

@@ -34,14 +34,14 @@ use crate::requests::bucket::{Bucket, SlotOutcome};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Rounds of a race for the next epoch before giving up: every round somebody else wins.
+/// How many rounds of the race for the next epoch a claimer loses before it gives up.
 const ROUNDS_MAX: u32 = 64;
 
 /// An epoch that this process has claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OwnEpoch {
     pub(crate) number: u64,
-    /// Of `epoch/<number>`: a claim of the same number in another copy of the bucket has another one.
+    /// The nonce of `epoch/<number>`: a claim of this number in another copy of the bucket has another nonce.
     pub(crate) nonce: Nonce,
 }
 
@@ -58,14 +58,14 @@ pub(crate) enum StopAfter {
     WalFence,
 }
 
-/// All five steps for `server`.
+/// Does all five steps for `server`.
 #[cfg(test)]
 pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Result<ClaimRoot> {
     let epoch = take_epoch(bucket, server, &Home::default()).await?;
     close_and_claim(bucket, epoch.number, server, stop).await
 }
 
-/// Steps 2 to 5 for `server`, which took `epoch`. May be repeated after an error, by the process that took the epoch.
+/// Does steps 2 to 5 for `server`, which took `epoch`. After an error, that process may repeat them.
 ///
 /// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
 /// Requests: one PUT for the claim, per open former epoch two LISTs, a GET and a PUT in root/, and for the base a LIST and a
@@ -85,7 +85,7 @@ pub(crate) async fn close_and_claim(
         SlotOutcome::Mine => Ok(claim),
         SlotOutcome::Lost(bytes) => match decode_root_slot(&key, &bytes, RootId { epoch, slot: 0 })? {
             RootSlot::Fence(fence) => Err(fenced_error(epoch, &fence)),
-            // A former try of this process, whose answer was lost.
+            // A former try of this process wrote it, and the answer was lost.
             RootSlot::Claim(found) if found == claim => Ok(claim),
             _ => Err(StoreError::Bug(format!("{key} was written by somebody else in our own epoch"))),
         },
@@ -137,7 +137,7 @@ pub(crate) async fn take_epoch(bucket: &Bucket, server: &str, home: &Home) -> Re
     )))
 }
 
-/// Steps 2 to 4. Returns the base and the end of its WAL.
+/// Does steps 2 to 4. Returns the base and the end of its WAL.
 async fn close_former(
     bucket: &Bucket,
     epoch: u64,
@@ -249,7 +249,7 @@ async fn is_wal_fence(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<bool> {
     Ok(matches!(slot, WalSlot::Fence(_)))
 }
 
-/// Milliseconds since 1970, for people.
+/// The time in milliseconds since 1970, for people to read.
 pub(crate) fn wall_clock_ms() -> u64 {
     let age = machine::time_of_day().duration_since(SystemTime::UNIX_EPOCH);
     age.map_or(0, |age| age.as_millis() as u64)

@@ -1,4 +1,4 @@
-//! Where an owner of the database runs: the part of a claim by which a copied directory knows that it is one.
+//! Where an owner of the database runs: the part of a claim by which a copy of the directory is recognized.
 
 use crate::protocol::format::codec::{FormatError, FrameReader};
 

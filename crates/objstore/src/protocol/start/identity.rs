@@ -1,7 +1,7 @@
 //! `db.json`: which database the prefix holds, in a text that people and other tools can read.
 //!
-//! Create-only, so two servers that start on an empty bucket agree on one identity. A format this version does not
-//! know is refused: an older server must not touch what a newer one wrote.
+//! It is written with a create-only PUT, so two servers that start on an empty bucket agree on one identity.
+//! A format this version does not know is refused: an older server must not touch what a newer one wrote.
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -22,7 +22,7 @@ pub struct Parent {
     pub db_uuid: String,
     pub epoch: u64,
     pub slot: u64,
-    /// Where the databases are whose files it may read: that of the parent first.
+    /// The places of the databases whose files the clone may read; the parent's is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<String>,
 }
@@ -32,7 +32,7 @@ pub struct Parent {
 pub(crate) struct Identity {
     pub(crate) format: u32,
     pub(crate) db_uuid: String,
-    /// For people.
+    /// When the database was created, in milliseconds since 1970; for people only.
     pub(crate) created_ms: u64,
     /// Sixteen hexadecimal digits; tells one creator's attempt from another's.
     pub(crate) nonce: String,
@@ -133,17 +133,17 @@ pub(crate) fn new_uuid() -> Result<String> {
     Ok(uuid_of(&random))
 }
 
-/// Errors: as [`read`].
+/// Decodes the content of `db.json`. Errors: as [`read`].
 pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
     let damaged = |what: String| {
         StoreError::Corruption(format!("{} in {place} is no identity of a database: {what}", names::DB))
     };
-    // The format before the fields: a later one may have others.
+    // The format is checked before the fields: a later format may have other fields.
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| damaged(e.to_string()))?;
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     match format {
         Some(format) if format == u64::from(BUCKET_FORMAT) => {}
-        // A later format has another checksum; what has ours has a changed bit in its number.
+        // A later format has another checksum. If our checksum fits, the number of the format was damaged.
         Some(_) if is_ours_but_for_the_format(&value) => {
             return Err(damaged("its format is damaged".to_owned()));
         }
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// What a server of the first versions wrote, and what a clone has.
+    /// The identity that a server of the first versions wrote, and that of a clone.
     #[test]
     fn identities_with_and_without_a_parent_are_read() {
         let first = parse(include_bytes!("../format/fixtures/db.json"), "b").unwrap();

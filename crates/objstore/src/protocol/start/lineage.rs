@@ -1,8 +1,9 @@
 //! Do the local directory and the bucket have the same history?
 //!
-//! Numbers cannot tell. Of two servers that go on from copies of one bucket, both claim the next epoch and publish its first
-//! roots. When the directory of one meets the bucket of the other, every number may fit, and no table file does. So the
-//! directory's marker also holds the nonces of the claim and of the root that its numbers name.
+//! The numbers of epochs and roots cannot tell. Two servers that go on from copies of one bucket both claim
+//! the next epoch and publish its first roots. When the directory of one meets the bucket of the other, every
+//! number may fit, and no table file does. So the directory's marker also holds the nonces of the claim and
+//! of the root that its numbers name.
 //!
 //! OPEN-4: a bucket that has the marker's claim or root with another nonce is refused before anything is written to the bucket
 //!         or to the directory.
@@ -35,7 +36,7 @@ pub(crate) async fn refuse_other_history(
     other.map_or(Ok(()), |other| Err(parted(bucket, config, &other)))
 }
 
-/// Who made the claim of the marker's epoch, when it is not the one that the marker knows.
+/// Describes the bucket's claim of the marker's epoch, when it is not the claim that the marker knows.
 async fn other_claim(bucket: &Bucket, marker: &Marker) -> Result<Option<String>> {
     let Some(nonce) = marker.claim_nonce else { return Ok(None) };
     let epoch = marker.epoch;
@@ -49,14 +50,14 @@ async fn other_claim(bucket: &Bucket, marker: &Marker) -> Result<Option<String>>
     }))
 }
 
-/// What stands in the slot of the marker's root, when that is another root.
+/// Describes what stands in the slot of the marker's root, when that is another root.
 async fn other_root(bucket: &Bucket, marker: &Marker) -> Result<Option<String>> {
     let Some(nonce) = marker.root_nonce else { return Ok(None) };
     let RootId { epoch, slot } = marker.root;
     let key = names::root(epoch, slot);
     let read = read_record(bucket, &key, |bytes| {
         let is_root = matches!(decode_root_slot(&key, bytes, marker.root)?, RootSlot::Root(_));
-        // A fence there tells that the directory's root never came to be, which may be.
+        // A fence in the slot tells that the directory's root was never created, which can happen.
         Ok(is_root.then_some(nonce_of(&key, bytes)?))
     });
     let is_other = unless_absent(read.await)?.flatten().is_some_and(|found| found != nonce);

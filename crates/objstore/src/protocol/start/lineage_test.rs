@@ -45,8 +45,8 @@ impl Life {
     }
 }
 
-/// Two servers go on from one state, until the newest root of the first is `order` than that of the second. The first is then
-/// started on the bucket of the second. Returns the error.
+/// Two servers go on from one state, until the newest root of the first compares as `order` with
+/// that of the second. The first is then started on the bucket of the second. Returns the error.
 fn part(order: Ordering) -> String {
     let (bucket, dir) = (Bucket::in_memory(), scratch());
     let (model, seq) = Life::new(&bucket, dir.path(), &Model::default(), 0).end();
@@ -106,7 +106,7 @@ fn a_root_that_another_life_of_the_same_epoch_published_is_noticed() {
     );
 }
 
-/// The marker of an earlier version has no nonces: it is opened as ever, and gets them.
+/// The marker of an earlier version has no nonces: its directory is opened all the same, and it gets them.
 #[test]
 fn a_marker_without_nonces_is_opened_and_gets_them() {
     let (bucket, dir) = (Bucket::in_memory(), scratch());

@@ -9,7 +9,7 @@
 //! <local_dir>.stale-<epoch>  a copy that a newer owner has overtaken; kept for the DBA
 //! ```
 //!
-//! DIR-1: both files are replaced by rename, after the new bytes are durable.
+//! DIR-1: ATOLL and ATOLL_FILES are replaced by rename, after the new bytes are durable.
 //! DIR-2: ATOLL_FILES is written before ATOLL, and both before the root is published; so they are at most one root
 //!        ahead of the bucket and never behind it. A directory that is behind is an old copy.
 
@@ -139,7 +139,7 @@ pub(crate) fn wal_files(dir: &Path) -> Result<Vec<(u64, u64)>> {
         .collect()
 }
 
-/// `length` bytes of a WAL from `offset` on, fewer where the file ends.
+/// Reads `length` bytes of a WAL from `offset` on, or fewer where the file ends.
 pub(crate) fn read_wal_range(file: &File, offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let left = file.metadata()?.len().saturating_sub(offset);
@@ -147,7 +147,7 @@ pub(crate) fn read_wal_range(file: &File, offset: u64, length: usize) -> std::io
     file.read_exact_at(&mut bytes, offset).map(|()| bytes)
 }
 
-/// `length` bytes of a file from `offset` on. Fewer are an error.
+/// Reads `length` bytes of a file from `offset` on. It is an error when the file has fewer.
 pub(crate) fn read_range(path: &Path, offset: u64, length: u64) -> Result<Vec<u8>> {
     let read = || {
         let mut bytes = vec![0; length as usize];
@@ -175,7 +175,7 @@ pub(crate) fn solid_bytes(path: &Path) -> Result<u64> {
     find().map_err(|e: std::io::Error| StoreError::from_io("reading", path, &e))
 }
 
-/// RocksDB's files `<number>.<wanted>`.
+/// Returns number and path of RocksDB's files `<number>.<wanted>` in `dir`, unsorted.
 pub(crate) fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| StoreError::from_io("reading", dir, &e))? {
@@ -192,7 +192,7 @@ pub(crate) fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathB
     Ok(found)
 }
 
-/// RocksDB's names.
+/// The path of MANIFEST `number`, named as RocksDB names it.
 pub(crate) fn manifest_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("MANIFEST-{number:06}"))
 }
@@ -217,7 +217,7 @@ pub(crate) fn random_nonce() -> Result<Nonce> {
     Ok(nonce)
 }
 
-/// A stored object or file that does not parse, named.
+/// The error for an object that does not parse; it names the object.
 pub(crate) fn damaged_object(object: &str, error: &FormatError) -> StoreError {
     StoreError::Corruption(format!(
         "{object} in the bucket is damaged: {error}. Restore this object from a copy or an older version"
@@ -254,7 +254,8 @@ fn sync_parent(path: &Path) -> Result<()> {
     path.parent().map_or(Ok(()), sync_directory)
 }
 
-/// Whether a key of a record may be used: below `sst/` of the own prefix or of an origin, no way out of it.
+/// Refuses a table file's key from record `object`, unless it lies below `sst/` of the own prefix or of an
+/// origin, with no way out of it.
 pub(crate) fn check_file_key(key: &str, object: &str) -> Result<()> {
     let (origin, own) = origin::split(key);
     let is_origin = origin.is_none_or(|origin| origin.is_empty() || is_plain_key(origin));

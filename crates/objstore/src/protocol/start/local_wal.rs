@@ -22,7 +22,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The file that a WAL is put together in, beside it: `000012.log.mended`.
+/// The suffix of the file beside a WAL in which that WAL is put together anew: `000012.log.mended`.
 const MENDED: &str = "mended";
 
 /// What the comparison found.
@@ -36,9 +36,9 @@ pub(crate) struct Compared {
 
 /// Brings the WALs in `dir` to what `root` and the chunks below `wal_end` say, and tells `log` what was different.
 ///
-/// Errors: those of the bucket and of the local disk; then try again. A damaged chunk in the bucket is none: it is logged,
-/// because the local WAL may well be whole.
-/// Requests: one GET per chunk. Disk: a copy of each WAL that differs.
+/// Errors: those of the bucket and of the local disk; then try again. A damaged chunk in the bucket
+/// is not an error: it is logged, because the local WAL may well be whole. Requests: one GET per
+/// chunk. Disk: a copy of each WAL that differs.
 pub(crate) async fn compare(
     bucket: &Bucket,
     root: &Root,
@@ -83,9 +83,9 @@ struct LocalWal {
     file: Option<File>,
     /// Bytes that the bucket has, so far.
     compared_bytes: u64,
-    /// Made at the first difference: what was compared before, then the chunks.
+    /// The file that replaces this WAL, begun at the first difference: the bytes before it, then the chunks.
     mended: Option<File>,
-    /// Offset of the first byte that is missing or another one.
+    /// Offset of the first byte that is missing or differs.
     first_difference: u64,
     different_bytes: u64,
 }
@@ -113,8 +113,8 @@ impl LocalWals {
     /// Puts what was mended in place, and says what was different.
     fn finish(self, log: &LogFn) -> Result<()> {
         for (number, wal) in self.wals {
-            // A WAL in front of all others has been deleted by RocksDB, because table files that are not published yet
-            // hold its data. RocksDB skips it when it comes back.
+            // A missing WAL that is older than all others was deleted by RocksDB, because table files that
+            // are not published yet hold its data. RocksDB skips it when it comes back.
             let was_deleted = wal.file.is_none() && self.oldest.is_some_and(|oldest| number < oldest);
             if let Some((level, message)) = wal.message(was_deleted) {
                 log(level, &message);
@@ -162,7 +162,8 @@ impl LocalWal {
             .unwrap_or_default()
     }
 
-    /// Missing zeros are no difference worth a message: nothing is written there.
+    /// Counts the bytes that differ. Missing zeros are no difference worth a message: nothing is written
+    /// there.
     fn count_differences(&mut self, local: &[u8], chunk: &WalChunk) {
         let local = local.iter().copied().chain(std::iter::repeat(0));
         let differing = local.zip(&chunk.bytes).enumerate().filter(|(_, (local, stored))| local != *stored);

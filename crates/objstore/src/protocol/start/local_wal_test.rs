@@ -1,6 +1,7 @@
 //! Goal:   whatever happens to the local WALs while the server is down, no commit that the bucket has is lost, and what
 //!         only the local WALs have stays.
-//! Method: commit, ship, crash, damage the WALs in every way, open again and compare with a model; the log is kept.
+//! Method: commit, ship, crash, damage the WALs in every way, open again and compare with a model; look at
+//!         what was logged.
 
 use crate::config::Durability;
 use crate::log::Level;
@@ -36,7 +37,7 @@ fn open_db(bucket: &Bucket, dir: &Path) -> (Db, Messages) {
     open_with(bucket, dir, quick())
 }
 
-/// A database whose `commits` are all in the bucket, crashed; the WAL that has them.
+/// Makes a database whose `commits` are all in the bucket, and crashes it. Returns their WAL.
 fn crashed(bucket: &Bucket, dir: &Path, model: &mut Model, commits: u64) -> PathBuf {
     let (mut db, _) = open_db(bucket, dir);
     let mut position = 0;
@@ -115,7 +116,7 @@ fn a_missing_wal_comes_back() {
     assert!(warnings(&messages)[0].contains("is missing (224 bytes)"), "{messages:?}");
 }
 
-/// A tail that was never shipped, behind a damaged part that was.
+/// The WAL has a tail that was never shipped, behind a damaged part that was shipped.
 #[test]
 fn what_only_the_local_wal_has_stays() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
@@ -155,7 +156,8 @@ fn zeros_behind_the_end_are_no_difference() {
     assert_eq!(warnings(&expect_all(&bucket, dir.path(), &model)), [""; 0]);
 }
 
-/// The local WAL is whole, so a damaged bucket does not keep the server from starting. What is left there stays.
+/// The local WAL is whole, so a damaged bucket does not keep the server from starting. The chunks that are
+/// left in the bucket stay.
 #[test]
 fn a_damaged_chunk_in_the_bucket_is_told_and_the_local_wal_is_used() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());

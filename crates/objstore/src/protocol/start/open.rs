@@ -66,7 +66,7 @@ struct Directory {
     files: FileMap,
     was_restored: bool,
     former: Former,
-    /// Of the base root.
+    /// The position that the base root states.
     position: Position,
 }
 
@@ -166,7 +166,7 @@ async fn own(
     }
 }
 
-/// A bucket without working create-only writes cannot keep two writers apart.
+/// Refuses a bucket without working create-only writes: it cannot keep two writers apart.
 async fn probe(bucket: &Bucket) -> Result<()> {
     let mut random = [0; 8];
     fill_random(&mut random)?;
@@ -259,7 +259,8 @@ async fn prepare_directory(
     Ok(Directory { files: image.files, was_restored: true, former, position })
 }
 
-/// Before RocksDB reads the local WALs, they get what only the bucket has. Also returns what the base root says.
+/// Adds to the local WALs what only the bucket has, before RocksDB reads them. Also returns the position that
+/// the base root states.
 async fn compare_wals(
     bucket: &Bucket,
     log: &LogFn,
@@ -300,7 +301,7 @@ async fn restore_logged(
     Ok(Former::NeededTo(done.last_start.unwrap_or(0)))
 }
 
-/// Where the table files of a directory that is current are.
+/// Returns where the table files of a current directory are.
 async fn known_files(bucket: &Bucket, owner: &Owner, claimed: &ClaimRoot) -> Result<FileMap> {
     if let Some(files) = local_map::read_files(&owner.local_dir, &owner.db_uuid)? {
         return Ok(files);
@@ -312,7 +313,8 @@ async fn known_files(bucket: &Bucket, owner: &Owner, claimed: &ClaimRoot) -> Res
     }
 }
 
-/// Errors: `Invalid` names the first table file that this version cannot read, although it understands the file map.
+/// Refuses table files that this version cannot read, although it understands the file map. Errors: `Invalid`
+/// names the first one.
 fn refuse_unreadable(files: &FileMap) -> Result<()> {
     let unreadable = files.values().find_map(|file| Some((file, labels::obstacle(&file.labels)?)));
     unreadable.map_or(Ok(()), |(file, why)| {
@@ -323,7 +325,7 @@ fn refuse_unreadable(files: &FileMap) -> Result<()> {
     })
 }
 
-/// The WALs of the former process: complete, and shipped again in this epoch's stream.
+/// Registers the WALs of the former process: they are complete, and are shipped again in this epoch's stream.
 fn add_existing_wals(shared: &Shared) -> Result<()> {
     for (number, length) in local::wal_files(&shared.local_dir)? {
         let solid_bytes = local::solid_bytes(&local::wal_path(&shared.local_dir, number))?;

@@ -83,7 +83,8 @@ fn a_copied_directory_is_refused_while_its_original_runs() {
     copy_dir(&original.join("db"), &copy.join("db"));
     fs::copy(original.join("db.lock"), copy.join("db.lock")).unwrap();
     let objects = objects_but_hints(&bucket);
-    // Even a copy that gives the original's name: on a cloned machine it has the same host, port and process id.
+    // Even a copy that gives the original's name is refused: on a cloned machine it has the same host, port
+    // and process id.
     let outcome = open_patiently(&polite(&copy, "owner:1"), &bucket, quick());
     let Err(StoreError::ReadOnly(message)) = outcome else { panic!("{:?}", outcome.err()) };
     assert!(message.contains("is a copy") && message.contains("atoll_take_over=ON"), "{message}");
@@ -317,7 +318,7 @@ fn ddl_is_covered_by_a_root_before_it_is_acknowledged() {
     assert_eq!(db.last_seq, 1);
 }
 
-/// Nothing is shipped or published unless somebody waits for it.
+/// Opens a database in which nothing is shipped or published unless somebody waits for it.
 fn open_idle(bucket: &Bucket, dir: &Path, flush: bool) -> Db {
     let mut tuning = quick();
     (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
@@ -353,7 +354,8 @@ fn the_first_commit_after_a_crash_takes_the_former_ones_along() {
     expect_after_loss(db, &bucket, dir.path(), &model, 2, "what the second process found at open");
 }
 
-/// So are the commits that the server's recovery adds before it lets clients in.
+/// The commits that the server's recovery adds before it lets clients in are also in the bucket before
+/// anything new is acknowledged.
 #[test]
 fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
     let bucket = Bucket::in_memory();

@@ -1,9 +1,10 @@
-//! What one process remembers from one try to open a database to the next: whom it waits for, and the epoch it took.
+//! What one process remembers from one try to open a database to the next: the owner that it waits for, and
+//! the epoch that it took.
 //!
 //! OPEN-1: nothing in the bucket changes before the politeness of this file is satisfied.
-//! OPEN-2: a try that failed after it had taken an epoch leaves that epoch to the next try. So a server that tries
-//!         again for hours adds no claims. Only this process may go on with it: a former one could have written files
-//!         in it.
+//! OPEN-2: a try that failed after it had taken an epoch leaves that epoch to the next try. So a server that
+//!         tries again for hours adds no claims. Only this process may go on with that epoch: a former
+//!         process could have written files in it.
 
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
@@ -30,15 +31,16 @@ pub struct Opener {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// An owner that may live as the last try saw it, and since when it looks like this.
+    /// The owner that may live, as the last try saw it, and since when it has looked like this.
     watched: Option<(Sight, Instant)>,
-    /// How much of the patience is left after the last try; zero when it did not end for that reason.
+    /// How much of the patience is left after the last try; zero when the try did not end for that reason.
     left: Duration,
     /// The epoch that a failed try has taken.
     epoch: Option<OwnEpoch>,
 }
 
-/// What politeness is about: who asks, and for how long it would wait.
+/// The server that wants to open the database, and how long it would wait for the present owner to
+/// end.
 pub(crate) struct Newcomer<'a> {
     pub(crate) place: &'a str,
     /// The epoch of the local directory; 0 without one.
@@ -63,17 +65,17 @@ impl Opener {
         self.memory.lock().left
     }
 
-    /// A try begins. Returns what the former one saw, for [`Opener::be_polite`].
+    /// Begins a try. Returns what the former try saw, for [`Opener::be_polite`].
     ///
-    /// A try that does not come so far leaves no sight, and the patience begins anew: while the bucket does not answer,
-    /// its owner cannot show that it lives either.
+    /// A try that fails before [`Opener::be_polite`] leaves no sight, and the patience begins anew: while the
+    /// bucket does not answer, its owner cannot show that it lives either.
     pub(crate) fn begin(&self) -> Option<(Sight, Instant)> {
         let mut memory = self.memory.lock();
         memory.left = Duration::ZERO;
         memory.watched.take()
     }
 
-    /// The politeness of a try that sees `sight`: refused while the owner may live, and when it does.
+    /// Refuses a try that sees `sight` while the owner may live, and when it does live.
     ///
     /// `former`: what [`Opener::begin`] returned.
     /// Errors: `Unavailable` until the same sight was seen for the whole patience; `ReadOnly` names the owner.
@@ -127,7 +129,8 @@ impl Opener {
         Ok(epoch)
     }
 
-    /// The try has succeeded so far that files may be written in its epoch: no other try may go on with it.
+    /// Forgets the epoch of the try, which has succeeded so far that files may be written in it: no other try
+    /// may go on with that epoch.
     pub(crate) fn opened(&self) {
         *self.memory.lock() = Memory::default();
     }

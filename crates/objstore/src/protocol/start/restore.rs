@@ -32,7 +32,7 @@ pub(crate) struct Restored {
     pub(crate) last_start: Option<u64>,
 }
 
-/// Rebuilds `dir` from root `image` and its WAL up to chunk `wal_end`, as a directory of `epoch`.
+/// Rebuilds `dir` from root `image` and its WAL up to chunk `wal_end`, and gives it `marker`.
 ///
 /// Table files stay in the bucket; the caller installs the map.
 /// Requests: a LIST and a GET per MANIFEST chunk, a GET per WAL chunk.

@@ -140,7 +140,7 @@ fn of_many_claimers_at_once_exactly_one_can_write_in_the_end() {
     assert_eq!(writers, 1, "newest epoch {newest}");
 }
 
-/// A hole in the WAL: what lies behind it was never acknowledged, and ends there.
+/// A hole in the WAL: what lies behind it was never acknowledged, and the WAL ends at the hole.
 #[test]
 fn the_fence_stands_in_the_first_hole_of_the_wal() {
     let (bucket, mut model) = (Bucket::in_memory(), Model::default());

@@ -160,7 +160,7 @@ impl Lives {
     /// A process dies in the middle of an upload.
     fn begin_upload(&mut self) {
         let key = format!("db/sst/00/{:020}-{}.sst", self.lives, self.random.next());
-        // The fault that hurts it may hide that it was begun.
+        // A fault of this request may hide that the upload was begun.
         let _ = block(self.store.create_multipart(&Path::from(key)));
     }
 
@@ -170,7 +170,7 @@ impl Lives {
         }
     }
 
-    /// Read without faults.
+    /// The names of the objects in `dir`, read without faults.
     fn keys(&self, dir: &str) -> Vec<String> {
         let objects = block(async {
             use futures_util::TryStreamExt;

@@ -97,7 +97,7 @@ fn step(random: &mut Random, db: &mut Db, model: &mut Model, shipped: &mut u64) 
         8 => std::thread::sleep(std::time::Duration::from_millis(random.below(8))),
         9..=14 => db.sync(),
         _ => {
-            // Both first families always; of the others any.
+            // Always both of the first families, and any of the others.
             let families = db.families().iter().fold(0, |bits, family| match family {
                 0 | 1 => bits | 1 << family,
                 family => bits | random.below(2) << family,
@@ -127,7 +127,7 @@ fn commit_until_fenced(mut db: Db, mut model: Model, seed: u64) -> (Db, Model, u
     (db, model, acknowledged)
 }
 
-/// Owners are overtaken while they commit. What one acknowledged, the next one has (IMAGE-3, IMAGE-4).
+/// Owners are overtaken while they commit. What one acknowledged, the next one finds (IMAGE-3, IMAGE-4).
 #[test]
 fn a_takeover_loses_nothing_acknowledged() {
     let mut random = Random::from_environment("a_takeover_loses_nothing_acknowledged");

@@ -55,7 +55,7 @@ fn histories(variable: &str, arguments: impl Fn(&str, &str) -> Vec<String>) {
         ..StoreConfig::default()
     };
     let bucket = client::connect(&config, Arc::default()).unwrap();
-    // It listens before it serves.
+    // The server listens before it can answer requests.
     let is_ready = || block(bucket.list("hint", None)).is_ok();
     assert!((0..20).any(|_| is_ready()), "{binary} does not become ready");
     run(&mut Random::from_environment(variable), &bucket, 6, &quick(), 80);

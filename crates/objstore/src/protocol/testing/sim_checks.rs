@@ -1,4 +1,4 @@
-//! What must hold in the bucket at every moment of a simulation. Looked at whenever a root or a DELETE lands.
+//! What must hold in the bucket at every moment of a simulation, checked whenever a root or a DELETE lands.
 
 use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What no reader of the database reads.
+/// Names that no reader of the database reads begin with these.
 const UNREAD: [&str; 5] = ["hint/", names::TOMB_DIR, names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
 
 /// A root that is or was the newest, and what its readers need.
@@ -26,19 +26,19 @@ struct Newest {
     id: RootId,
     needs: Needs,
     files: HashSet<String>,
-    /// Since when another one is newer.
+    /// Since when another root is the newest.
     former_since: Option<Duration>,
 }
 
 /// Watches the bucket of a simulation.
 pub(crate) struct Watcher {
     inspector: Inspector,
-    /// A reader of a root finds all of it for so long after it was the newest.
+    /// For how long a reader of a root finds all of it after the root was the newest.
     grace: Duration,
     roots: Mutex<Vec<Newest>>,
     /// What snapshots need, by their names, and pins of the history by their keys.
     pinned: Mutex<BTreeMap<String, HashSet<String>>>,
-    /// Pins of the history that were dropped: a request for one that comes once more holds nothing.
+    /// Pins of the history that were dropped: if the PUT of one lands once more, that pin holds nothing.
     dropped: Mutex<HashSet<String>>,
 }
 
@@ -87,7 +87,8 @@ impl Watcher {
         self.pinned.lock().remove(name);
     }
 
-    /// A pin of the history has landed. That of an owner that was overtaken may be too late, which it sees afterwards.
+    /// A pin of the history has landed. The pin of an overtaken owner may be too late, which that owner sees
+    /// afterwards.
     fn note_history(&self, key: &str, root: RootId) {
         let bucket = self.inspector.bucket();
         let is_owner = at_once(claim::newest_epoch(bucket)).is_ok_and(|newest| newest == root.epoch);

@@ -1,8 +1,8 @@
 //! Goal:   whatever several servers do to one database and whoever makes snapshots of it, whatever becomes of their requests and whenever they die, what was
 //!         acknowledged is found again, the newest root and those of snapshots can be restored at every moment, no reader loses an object within
 //!         the grace time, and in the end nothing is left that nothing needs (IMAGE-1, IMAGE-3, IMAGE-4, IMAGE-5).
-//! Method: the real code in a simulation (`sim/`): one seed, one history. `make sim SEEDS=10000` runs so many
-//!         seeds, `ATOLL_SEED=7` one of them, with its trace.
+//! Method: the real code in a simulation (`sim/`): one seed, one history. `make sim SEEDS=10000` runs
+//!         that many seeds, `ATOLL_SEED=7` one of them, with its trace.
 
 use crate::protocol::format::names;
 use crate::protocol::inspection::fsck::FsckOptions;
@@ -19,13 +19,13 @@ use tempfile::TempDir;
 const NO_GRACE: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
 
-/// The line of who makes snapshots; servers count from 1.
+/// The number of the network line of the thread that makes snapshots; those of servers begin with 1.
 const PINNER: u64 = 0;
 
-/// Seeds of the short form, in `make test`.
+/// How many seeds the short form in `make test` runs.
 const SEEDS: u64 = 50;
 
-/// After the last commit nothing is orphaned any more after so long.
+/// At most this long after the last commit, nothing is orphaned any more.
 const CLEAN_MAX: Duration = Duration::from_secs(120);
 
 /// One history: up to three servers on one bucket, then a last one that is left alone.
@@ -83,7 +83,7 @@ fn make_snapshots(world: &Arc<World>) -> Vec<String> {
     made
 }
 
-/// The snapshots that are left, the history, and pins that came late.
+/// Drops the pins of the snapshots that are left, those of the history, and those that came late.
 fn drop_all_pins(world: &World) {
     let bucket = world.direct();
     for pin in at_once(bucket.list(names::PIN_DIR, None)).unwrap() {
@@ -92,7 +92,7 @@ fn drop_all_pins(world: &World) {
     }
 }
 
-/// Lives of one server in one directory.
+/// Runs the lives of one server in one directory, one after the other.
 fn serve(world: &Arc<World>) -> Arc<TempDir> {
     let dir = Arc::new(scratch());
     for _ in 0..1 + below(3) {
@@ -139,7 +139,7 @@ fn end(world: &Arc<World>, dir: &Arc<TempDir>) {
     heir.crash();
 }
 
-/// What the newest root does not need; None: nothing.
+/// What is left that the newest root does not need. None: nothing.
 fn leftovers(world: &World) -> Option<String> {
     let report = sim::block_on(Inspector::new(world.direct()).fsck(NO_GRACE, |_, _| {})).unwrap();
     let problems = report.verified.problems;

@@ -67,7 +67,7 @@ pub(crate) struct Life {
 }
 
 impl World {
-    /// Chosen by the seed, like everything; all servers do without the rule `without`.
+    /// A world whose settings the seed chooses, like everything; all servers do without the rule `without`.
     pub(crate) fn new(without: Option<Rule>) -> Arc<Self> {
         let network = Network::new();
         let grace = Duration::from_millis(below(4000));
@@ -121,7 +121,7 @@ impl World {
         claims.iter().filter_map(|claim| names::parse_epoch(&claim.key)).any(|claimed| claimed > epoch)
     }
 
-    /// Opens the database for a server whose data is in `dir`; None when it is not given it now.
+    /// Opens the database for a server whose data is in `dir`; None when the server does not get it now.
     pub(crate) fn open(self: &Arc<Self>, dir: &Arc<TempDir>, takes_over: bool) -> Option<Life> {
         let number = {
             let mut ledger = self.ledger.lock();
@@ -192,7 +192,7 @@ impl World {
 
     /// IMAGE-4: what was found is a prefix of a history, and contains everything that was acknowledged.
     fn compare(&self, db: &Db, epoch: u64, number: u64) -> Arc<Mutex<Model>> {
-        // A server that was overtaken while it opened has what there was then.
+        // A server that was overtaken while it opened has found what the bucket had at that time.
         let is_overtaken = self.is_overtaken(epoch);
         let mut ledger = self.ledger.lock();
         let prefix_of = |history: &Arc<Mutex<Model>>| {

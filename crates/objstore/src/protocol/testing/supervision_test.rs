@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Starts when a file has been published, unlike the others.
+/// The name of a task that starts only when a file has been published, unlike the others.
 const MOVER: &str = "mover of local files";
 
 const TASKS: [&str; 6] =

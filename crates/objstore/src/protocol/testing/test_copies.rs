@@ -62,7 +62,7 @@ pub(in crate::protocol) fn expect_refused(objects: &Objects, dir: &Path) -> Stri
     message
 }
 
-/// The newest root of the directory's own epoch.
+/// The marker of the directory: its epoch, and the root that it was about to publish.
 pub(in crate::protocol) fn marker_of(dir: &Path) -> Marker {
     local::read_marker(&dir.join("db")).unwrap().unwrap()
 }

@@ -89,7 +89,7 @@ pub(crate) fn open_store(config: &StoreConfig, bucket: &Bucket, tuning: Tuning) 
     open(config, bucket.clone(), silent(), Options { tuning, ..Options::default() })
 }
 
-/// Tries to open until that no longer waits for another owner.
+/// Tries to open until the opener no longer waits for another owner.
 pub(crate) fn open_patiently(config: &StoreConfig, bucket: &Bucket, tuning: Tuning) -> Result<Arc<Store>> {
     let opener = Opener::default();
     loop {
@@ -280,7 +280,8 @@ impl Db {
         true
     }
 
-    /// Data that the last commit ceased to name leaves the MANIFEST; only that it changes matters here.
+    /// Data that the last commit ceased to name leaves the MANIFEST; only that the MANIFEST changes matters
+    /// here.
     pub(crate) fn drop_data(&mut self, is_noted: bool) {
         if is_noted {
             self.store.note_drop();
@@ -315,8 +316,9 @@ impl Db {
         self.store.wal_position()
     }
 
-    /// Commits in the log as RocksDB writes a group of them: one record, with a change and a mark for each. `first_us` is the time of
-    /// the first and `first` the number of its GTID, 0-1-`first`, and of its change; those of the others follow.
+    /// Writes commits to the log as RocksDB writes a group of them: one record, with a change and a mark for
+    /// each. `first_us` is the time of the first commit, and `first` the number of its GTID, 0-1-`first`, and
+    /// of its change; those of the other commits follow.
     pub(crate) fn commit_group(&mut self, first_us: u64, first: u64, count: u64) {
         let mut record = [first.to_le_bytes().as_slice(), &(count as u32).to_le_bytes()].concat();
         for n in 0..count {
@@ -333,7 +335,7 @@ impl Db {
         self.append(&encode_record(offset, &record));
     }
 
-    /// Bytes that are no record of this database.
+    /// Appends bytes to the WAL that are no record of this database.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let (number, file, length) = &mut self.wal;
         file.write_all(bytes).unwrap();
@@ -345,7 +347,7 @@ impl Db {
         self.store.wal_synced(self.wal.0, self.wal.2);
     }
 
-    /// New WAL, then the family's file, then the MANIFEST edit. False when fenced.
+    /// Makes a new WAL, then the family's file, then the MANIFEST edit. False when fenced.
     pub(crate) fn flush(&mut self, family: u64, close_first: bool) -> bool {
         self.switch_wal(close_first);
         self.flush_family(family)
@@ -411,7 +413,7 @@ impl Db {
         }
     }
 
-    /// Whether this is what the history gives at the last commit found.
+    /// Whether the content is what the history `model` gives at the last commit found.
     pub(crate) fn matches(&self, model: &Model) -> bool {
         self.last_seq <= model.commits.len() as u64
             && self

@@ -75,7 +75,7 @@ impl Found {
         }
     }
 
-    /// Point in time: stops at the first record that does not continue the sequence.
+    /// Replays to a point in time: stops at the first record that does not continue the sequence.
     fn replay(&mut self, dir: &Path, mut numbers: Vec<u64>, min_wal: u64) {
         numbers.sort_unstable();
         numbers.retain(|number| *number >= min_wal && dir.join(format!("{number:06}.log")).exists());

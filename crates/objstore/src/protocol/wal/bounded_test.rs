@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// The lag limit of these tests.
 const LAG: Duration = Duration::from_secs(1);
-/// What a request of a real server may take.
+/// How long a request of a real server may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// A machine that stands still for a moment spoils one.
+/// How often a measurement is tried: a machine that stands still for a moment spoils one attempt.
 const ATTEMPTS: usize = 5;
 
 /// The time that the commits of one second need when one PUT of `part` gets stuck.
@@ -87,12 +87,12 @@ fn a_chunk_is_cut_four_times_per_lag_limit_unless_somebody_waits() {
     }
     let intervals = started.elapsed().as_millis() / 250;
     let puts = store.seen(Verb::Put, "/wal/") as u128;
-    // A commit on a machine that is slow for a moment waits, and has its chunk at once.
+    // On a machine that is slow for a moment, a commit waits and gets its own chunk at once.
     assert!(puts <= 2 * intervals + 4, "{puts} chunks in {intervals} intervals");
     db.store.wait_shipped(position, WAIT).unwrap();
 }
 
-/// What a restore may read: roots, pieces of the MANIFEST and chunks together.
+/// How many objects a restore may read: roots, pieces of the MANIFEST and chunks together.
 const RESTORE_OBJECTS_MAX: usize = 150;
 
 /// The tuning of a server, but for the pace.
@@ -115,7 +115,7 @@ fn objects_read(store: &StuckStore) -> usize {
     roots + maps + pieces + chunks
 }
 
-/// Restores in an empty directory, compares with the model, and returns what was read.
+/// Restores into an empty directory, compares with the model, and returns the number of objects read.
 fn restore(bucket: &Bucket, store: &StuckStore, model: &Model, commits: u64) -> usize {
     let dir = scratch();
     store.forget();
@@ -129,7 +129,8 @@ fn restore(bucket: &Bucket, store: &StuckStore, model: &Model, commits: u64) -> 
     read
 }
 
-/// One family is flushed often, the other never: every root adds a piece of the MANIFEST, and no WAL may go.
+/// One family is flushed often, the other never: every root adds a piece of the MANIFEST, and no WAL may be
+/// deleted.
 #[test]
 fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
@@ -146,7 +147,7 @@ fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
             db.flush(0, true);
         }
         if commit % 500 == 499 {
-            // As if the server died now: chunks are merged or not, whatever was on its way.
+            // The bound must hold if the server died now, whether or not a merge was on its way.
             let objects = objects_to_read(&bucket);
             assert!(objects <= RESTORE_OBJECTS_MAX, "{objects} objects after {commit} commits");
         }
@@ -162,7 +163,8 @@ fn newest_image(bucket: &Bucket) -> image::Image {
     block(image::load(bucket, RootId { epoch: 1, slot: *slots.last().unwrap() })).unwrap()
 }
 
-/// What a restore would read now, while the owner goes on: counted by names, because it also deletes.
+/// Returns how many objects a restore would read now. They are counted by names, because the owner goes on
+/// and also deletes objects.
 fn objects_to_read(bucket: &Bucket) -> usize {
     let root = newest_image(bucket).root;
     let count = |dir: &str| block(bucket.list(dir, None)).unwrap().into_iter().map(|o| o.key);
@@ -179,7 +181,7 @@ fn objects_to_read(bucket: &Bucket) -> usize {
     roots + pieces + root.wal_runs.len() + chunks
 }
 
-/// The gate of uploads is shut for as long as a load lasts; merging goes on.
+/// A publish may wait for uploads for as long as a load lasts; merging goes on.
 #[test]
 fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
@@ -236,7 +238,8 @@ fn a_bucket_with_latency_under_load_stays_bounded_all_the_time() {
     crash(db);
 }
 
-/// Without a pace, three chunks of one commit each follow the first at once, and the fifth waits for one of them.
+/// Without a pace, the first four commits get a chunk each at once, and the fifth commit waits for one of
+/// those chunks.
 #[test]
 fn commits_that_arrive_together_share_a_chunk() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
@@ -248,7 +251,7 @@ fn commits_that_arrive_together_share_a_chunk() {
     let mut model = Model::default();
     let latency = Duration::from_millis(200);
     store.set_latency(latency);
-    // The pace follows from what the first chunks took.
+    // The pace follows from the time that the first chunks took.
     for commit in 0..3 {
         let position = db.commit(&mut model, 0b11, commit, 0);
         db.sync();
@@ -270,7 +273,7 @@ fn commits_that_arrive_together_share_a_chunk() {
         waiting.into_iter().for_each(|commit| commit.join().unwrap().unwrap());
     });
     let chunks = db.store.stats().wal_chunks_shipped - before;
-    // On a busy machine they arrive over several paces.
+    // On a busy machine the commits arrive over several intervals of the pace.
     let pace = latency.as_millis() / chunks_in_flight as u128;
     let most = 3 + (arriving.as_millis() / pace) as u64;
     assert!((1..=most).contains(&chunks), "{chunks} chunks for 16 commits within {arriving:?}");
@@ -339,7 +342,7 @@ fn a_merged_object_that_is_absent_or_damaged_is_named_and_nothing_is_restored() 
     }
 }
 
-/// Deletion lags behind by as many chunks as it likes.
+/// The number of chunks that wait for deletion has no bound.
 #[test]
 fn a_claim_does_not_list_chunks_that_nobody_needs() {
     let (bucket, store) = stuck_bucket(10, REQUEST_TIMEOUT);

@@ -27,7 +27,8 @@ pub(crate) struct CommitPath {
     /// Position of the first byte of `active_wal`.
     active_base: AtomicU64,
     position: AtomicU64,
-    /// Everything in front of it is durable on local disk. [`Self::synced`] counts here what the table is not told.
+    /// Everything in front of this position is durable on local disk. [`Self::synced`] counts here the syncs
+    /// that the table is not told of.
     synced: AtomicU64,
     covered: AtomicU64,
     /// MANIFEST edits noted by DDL; starts at 1 so that nothing is covered before a first root.
@@ -63,21 +64,23 @@ impl CommitPath {
         }
     }
 
-    /// Counts an append to the active WAL. False: `wal` is not the active one, take the slow way.
+    /// Counts an append to the active WAL. Returns false when `wal` is not the active one: the caller then
+    /// takes the slow way.
     pub(crate) fn appended(&self, wal: u64, length: u64) -> bool {
         let Some(base) = self.base_of_active(wal) else { return false };
         self.advance(base + length);
         true
     }
 
-    /// Counts a sync of the active WAL, whose first `length` bytes are durable. False: as [`Self::appended`].
+    /// Counts a sync of the active WAL, whose first `length` bytes are durable. Returns false as
+    /// [`Self::appended`] does.
     pub(crate) fn synced(&self, wal: u64, length: u64) -> bool {
         let Some(base) = self.base_of_active(wal) else { return false };
         self.synced.fetch_max(base + length, SeqCst);
         true
     }
 
-    /// None: `wal` is not the active one.
+    /// Returns the position of the first byte of `wal`; None when `wal` is not the active one.
     fn base_of_active(&self, wal: u64) -> Option<u64> {
         if self.active_wal.load(SeqCst) != wal {
             return None;
@@ -139,7 +142,8 @@ impl CommitPath {
         self.ddl_published.fetch_max(number, SeqCst);
     }
 
-    /// Everything up to `position` is covered; bytes behind it were appended at `later_since` or after, if known.
+    /// Notes that everything up to `position` is covered; bytes behind it were appended at `later_since` or
+    /// after, if known.
     pub(crate) fn set_covered(&self, position: u64, later_since: Option<Instant>) {
         self.covered.fetch_max(position, SeqCst);
         let age = later_since.map(|time| time.saturating_duration_since(self.origin));
@@ -168,7 +172,7 @@ impl CommitPath {
         }
     }
 
-    /// Everything counted so far may have been acknowledged by a former process (LAG-3).
+    /// Notes that everything counted so far may have been acknowledged by a former process (LAG-3).
     pub(crate) fn set_inherited(&self) {
         self.inherited_end.store(self.position() + 1, SeqCst);
     }
@@ -211,7 +215,7 @@ impl CommitPath {
         self.origin.elapsed().as_millis() as u64 + 1
     }
 
-    /// Reads the clock only when it is needed: seldom, as each commit comes through here.
+    /// Reads the clock only when it is needed, which is seldom: every commit comes through here.
     fn set_pending_now(&self) {
         if self.pending_since.load(SeqCst) == 0 {
             self.set_pending(self.now());

@@ -1,10 +1,11 @@
-//! The marks of commits in RocksDB's WAL: which transactions a restore brings back, in the order of their commits, and
-//! where in the WAL it would stop to bring back no more than the first of them.
+//! The marks of commits in RocksDB's WAL: which transactions a restore brings back, in the order of their
+//! commits, and where in the WAL a restore would stop to bring back only those up to a chosen one.
 //!
-//! RocksDB writes a group of commits as one record. A mark stands behind the changes of its commit, in the same record; of
-//! a commit that was prepared, in front of the commit marker. What has no mark (changes that stay invisible without a
-//! later, marked one) belongs to the next mark. Writer: engine/lsm/commit_mark.cc. Byte table: FMT-W12 of
-//! docs/internals/formats-bucket.md. Source of a record's form: RocksDB 11.8.1, db/write_batch.cc.
+//! RocksDB writes a group of commits as one record. A mark stands behind the changes of its commit, in the
+//! same record; for a commit that was prepared, it stands in front of the commit marker. Changes without a
+//! mark (they stay invisible without a later, marked one) belong to the next mark. Writer:
+//! engine/lsm/commit_mark.cc. Byte table: FMT-W12 of docs/internals/formats-bucket.md. Source of a record's
+//! form: RocksDB 11.8.1, db/write_batch.cc.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::wal::replay::WalReader;
@@ -32,7 +33,7 @@ pub struct Gtid {
 impl FromStr for Gtid {
     type Err = StoreError;
 
-    /// Errors: `Invalid`.
+    /// Reads a GTID as MariaDB writes it. Errors: `Invalid` for any other text.
     fn from_str(text: &str) -> Result<Self> {
         let wrong =
             || StoreError::Invalid(format!("'{text}' is no GTID: write domain-server-sequence, as 0-1-5120"));
@@ -59,7 +60,7 @@ impl Display for Gtid {
 pub struct BinlogPosition {
     /// The number that ends the file's name.
     pub file: u64,
-    /// Right behind the events of the transaction.
+    /// The offset right behind the events of the transaction.
     pub offset: u64,
 }
 
@@ -80,9 +81,10 @@ pub struct Commit {
     pub log: u64,
     /// The sequence number at which its record starts.
     pub sequence: u64,
-    /// The record up to here, in bytes, ends with this commit: what a restore that stops at it keeps.
+    /// The length of the record up to the end of this commit, in bytes: a restore that stops at the commit
+    /// keeps this part.
     pub end: usize,
-    /// Changes in these bytes.
+    /// The number of changes in that part of the record.
     pub changes: u32,
 }
 
@@ -90,7 +92,7 @@ pub struct Commit {
 #[derive(Debug, Default)]
 pub struct CommitReader {
     wal: WalReader,
-    /// What has come of the record that is not whole.
+    /// The bytes so far of the record that is not whole yet.
     record: Vec<u8>,
 }
 
@@ -100,8 +102,8 @@ impl CommitReader {
         Self::default()
     }
 
-    /// Takes the next bytes of WAL `log`; returns the commits of the records that are whole now, in order. Reads nothing
-    /// behind damage, as RocksDB.
+    /// Takes the next bytes of WAL `log`; returns the commits of the records that are whole now, in order.
+    /// Like RocksDB, it reads nothing behind damage.
     ///
     /// Errors: `Corruption` for a whole record that is not understood; a newer version may have written it.
     pub fn read(&mut self, log: u64, bytes: &[u8]) -> Result<Vec<Commit>> {
@@ -156,7 +158,8 @@ pub(crate) enum Ending<'a> {
     Over(&'a [u8]),
 }
 
-/// What a whole record of WAL `log` says of prepared transactions, in order; its sequence number, and its changes.
+/// Returns the sequence number of a whole record of WAL `log`, the number of its changes, and what it says of
+/// prepared transactions, in order.
 ///
 /// Errors: as [`CommitReader::read`].
 pub(crate) fn endings(log: u64, record: &[u8]) -> Result<(u64, u64, Vec<Ending<'_>>)> {
@@ -192,7 +195,7 @@ struct Place {
     changes: u32,
 }
 
-/// None: not a mark of this version.
+/// Decodes a mark; None when it is not a mark of this version.
 fn read_mark(bytes: &[u8], place: &Place) -> Option<Commit> {
     let mut input = Input { bytes };
     let [head] = *input.take(1)?.first_chunk()?;
@@ -225,7 +228,7 @@ fn read_mark(bytes: &[u8], place: &Place) -> Option<Commit> {
 enum Item<'a> {
     Change,
     Mark(&'a [u8]),
-    /// With its XID.
+    /// The marker of a commit, with its XID.
     CommitMarker(&'a [u8]),
     /// The end of a prepared section, or its rollback.
     Ending(Ending<'a>),
@@ -275,16 +278,16 @@ impl<'a> Input<'a> {
     fn item(&mut self) -> Option<Item<'a>> {
         let [kind] = *self.take(1)?.first_chunk()?;
         match kind {
-            // A key: it is deleted.
+            // A deletion: its key.
             0x0 | 0x7 => self.change(false, 1),
             0x4 | 0x8 => self.change(true, 1),
             // A key and a value, or the two ends of a range that is deleted.
             0x1 | 0x2 | 0xf | 0x11 | 0x16 => self.change(false, 2),
             0x5 | 0x6 | 0xe | 0x10 | 0x17 => self.change(true, 2),
             0x3 => self.string().map(Item::Mark),
-            // The beginning of a prepared section, and nothing at all.
+            // The beginning of a prepared section, and a no-op.
             0x9 | 0xd => Some(Item::Other),
-            // Its end, and its rollback, with the XID.
+            // The end of a prepared section, and its rollback, each with the XID.
             0xa => self.string().map(|xid| Item::Ending(Ending::Prepared(xid))),
             0xc => self.string().map(|xid| Item::Ending(Ending::Over(xid))),
             0xb => self.string().map(Item::CommitMarker),

@@ -1,13 +1,15 @@
-//! Merges WAL chunks into bigger objects, so that a restore reads few whatever the load was.
+//! Merges WAL chunks into bigger objects, so that a restore reads few objects whatever the load was.
 //!
-//! One task per database, one merge at a time, and nothing to do while no chunk arrives. The objects are read back from the
-//! bucket: what takes their place holds what a restore would have read, checked on the way. A merge holds its object in
-//! memory, and each chunk only until it has been copied into the object: 32 MiB for chunks, 64 MiB for merged objects.
+//! One task per database, one merge at a time, and nothing to do while no chunk arrives. The objects are read
+//! back from the bucket, so the object that takes their place holds what a restore would have read, checked
+//! on the way. A merge holds its object in memory, and each chunk only until it has been copied into the
+//! object: 32 MiB for chunks, 64 MiB for merged objects.
 //!
 //! MERGE-1: a merged object counts only through a root that names it (the publisher is woken for that), and what went
 //!          into it is deleted only behind that root (gc/). So a merge that is late, repeated or never named harms
 //!          nobody, and a fenced owner's merge has no reader.
-//! MERGE-2: the slots of the chunks are left alone: who closes the epoch walks the chunks behind the last merged one.
+//! MERGE-2: the slots of the chunks are left alone: the server that closes the epoch walks the
+//! chunks behind the last merged one.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{Chain, read_chunk, read_run};
@@ -70,7 +72,7 @@ async fn carry_out(shared: &Arc<Shared>, merge: &Merge) -> Result<()> {
     Ok(())
 }
 
-/// The objects of all chunks, checked.
+/// Reads the objects of all chunks of `merge` and checks them.
 async fn read_sources(shared: &Arc<Shared>, merge: &Merge) -> Result<Vec<Bytes>> {
     let mut reads =
         stream::iter(merge.sources.clone()).map(|source| read(shared, source)).buffered(PARALLEL_GETS);

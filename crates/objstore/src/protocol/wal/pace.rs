@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// Tokio's timer has steps of a millisecond: shorter waits would become longer ones.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// A bucket that answers slowly once must not hold back commits that are small beside it.
+/// The longest wait: one slow answer of the bucket must not hold back the commits after it for long.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// The weight of the newest PUT in the mean is one in so many.
+/// The newest PUT has the weight of one in this many in the moving mean.
 const MEMORY: u32 = 8;
 
 /// The pace of one shipper.
@@ -26,7 +26,8 @@ impl Pace {
         self.put = if self.put.is_zero() { put } else { (self.put * (MEMORY - 1) + put) / MEMORY };
     }
 
-    /// The least time between two cuts when so many chunks may be in flight; zero: no wait.
+    /// The least time between two cuts when `chunks_in_flight` chunks may be on their way at once;
+    /// zero: no wait.
     pub(crate) fn distance(&self, chunks_in_flight: usize) -> Duration {
         let distance = self.put / u32::try_from(chunks_in_flight.max(1)).unwrap_or(u32::MAX);
         if distance < WAIT_MIN { Duration::ZERO } else { distance.min(WAIT_MAX) }

@@ -1,7 +1,7 @@
 //! How far a database has come, in the words of replication: what a root says about its commits.
 //!
-//! The engine tells each commit; the publisher puts the newest state into the next root. After a start it goes on from the
-//! base root and the marks in the local WALs.
+//! The engine reports each commit; the publisher puts the newest state into the next root. After a start, the
+//! tracking goes on from the base root and the marks in the local WALs.
 
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
@@ -24,15 +24,15 @@ const GTID_BYTES: usize = 16;
 pub(crate) struct Position {
     /// RocksDB's last sequence number.
     pub(crate) sequence: u64,
-    /// Of the newest commit, in microseconds since 1970; 0: there was none.
+    /// When the newest commit was made, in microseconds since 1970; 0: there was no commit.
     pub(crate) time_us: u64,
-    /// The last of each domain.
+    /// The last GTID of each domain.
     pub(crate) gtids: BTreeMap<u32, Gtid>,
     pub(crate) binlog: Option<BinlogPosition>,
 }
 
 impl Position {
-    /// The value of a root's field.
+    /// Returns the value of the root's field that holds the position.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let binlog = self.binlog.unwrap_or(BinlogPosition { file: 0, offset: 0 });
         let words = [self.sequence, self.time_us, binlog.file, binlog.offset];
@@ -45,7 +45,7 @@ impl Position {
         bytes
     }
 
-    /// None: bytes are missing, or the domains are out of order.
+    /// Decodes what [`Self::encode`] wrote; None when bytes are missing or the domains are out of order.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (fixed, gtids) = bytes.split_at_checked(FIXED_BYTES)?;
         let mut words = fixed.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes).ok());
@@ -81,11 +81,11 @@ impl Position {
 /// One commit, as the engine tells it.
 #[derive(Debug, Clone, Copy)]
 pub struct NotedCommit {
-    /// RocksDB's last sequence number after it.
+    /// RocksDB's last sequence number after the commit.
     pub sequence: u64,
     /// Microseconds since 1970.
     pub time_us: u64,
-    /// None: it has none.
+    /// None: the commit has no GTID.
     pub gtid: Option<Gtid>,
     /// None: no binary log has it.
     pub binlog: Option<BinlogPosition>,
@@ -107,7 +107,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Goes on from `position`.
+    /// A tracker that goes on from `position`.
     pub(crate) fn new(position: Position) -> Self {
         Self { position, ..Self::default() }
     }
@@ -116,8 +116,9 @@ impl Tracker {
         &self.position
     }
 
-    /// Takes one commit. Those of several connections may come a moment out of order: of two, the later one counts, by its
-    /// time or, should the clock have been set back, by its number. (Numbers begin anew with RESET MASTER.)
+    /// Takes one commit. Commits of several connections may come slightly out of order: of two, the later one
+    /// counts, judged by its time or, if the clock was set back, by its number. (Numbers begin anew with
+    /// RESET MASTER.)
     pub(crate) fn note(&mut self, commit: &NotedCommit) {
         let position = &mut self.position;
         position.sequence = position.sequence.max(commit.sequence);

@@ -136,7 +136,7 @@ fn fragment(bytes: &[u8], position: u64) -> Fragment<'_> {
     Fragment::Whole(end, part)
 }
 
-/// RocksDB stores checksums so, because a checksum of bytes that contain checksums is weak.
+/// Masks a checksum as RocksDB does before it stores it: a checksum of bytes that contain checksums is weak.
 pub(crate) fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(CHECKSUM_MASK)
 }

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 /// What was logged as an error.
 type Errors = Arc<Mutex<Vec<String>>>;
 
-/// A bucket whose WAL of epoch 1 ends with a record that starts at `sequence`; its directory.
+/// Makes a database in `bucket` whose WAL of epoch 1 ends with a record that starts at `sequence`. Returns
+/// its directory.
 fn database(bucket: &Bucket, sequence: u64) -> tempfile::TempDir {
     let (dir, mut model) = (scratch(), Model::default());
     let mut db = Db::open(
@@ -54,7 +55,7 @@ fn former_chunks(bucket: &Bucket) -> usize {
     block(bucket.list(&names::wal_dir(1), None)).unwrap().len() - 1
 }
 
-/// Whether the former WAL goes within a short while.
+/// Whether the former WAL is deleted within a short while.
 fn is_swept(bucket: &Bucket) -> bool {
     let deadline = Instant::now() + Duration::from_millis(800);
     while Instant::now() < deadline {
@@ -98,7 +99,7 @@ fn after_a_whole_replay_the_former_wal_goes() {
     crash(db);
 }
 
-/// RocksDB publishes while it opens; the former WAL stays until it says that it has opened.
+/// RocksDB publishes while it opens; the former WAL stays until RocksDB says that it has opened.
 #[test]
 fn nothing_former_is_deleted_before_the_database_is_open() {
     let bucket = Bucket::in_memory();

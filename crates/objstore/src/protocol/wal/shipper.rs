@@ -32,7 +32,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A wait after an error that is not the bucket's (a local read that failed).
+/// How long the shipper waits after an error that did not come from the bucket, such as a failed
+/// local read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// A chunk on its way.
@@ -82,8 +83,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// How many chunks may be on their way: one when merging is behind, because then more commits gather in each, and their
-/// number grows slower than it is merged.
+/// How many chunks may be on their way: one when merging is behind, because then more commits gather in each
+/// chunk, and chunks arrive more slowly than they are merged.
 fn in_flight_max(shared: &Shared) -> usize {
     let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
     let is_behind = shared.state.lock().wal.runs.objects() > merge.objects_max + *chunks_in_flight;
@@ -140,7 +141,7 @@ fn next_cut(shared: &Shared) -> Option<Cut> {
     cut
 }
 
-/// The open WAL; None when its file is gone, which is then noted.
+/// Returns the open file of the WAL of `cut`; None when the file is gone, which is then noted.
 fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
     if let Some(file) = &cut.file {
         return Ok(Some(file.clone()));
@@ -160,7 +161,8 @@ fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
     Ok(opened)
 }
 
-/// The bytes of a cut. Zeros that RocksDB has cut off the end of a former process's WAL are read as zeros, which it skips.
+/// Returns the bytes of a cut. When RocksDB has cut zeros off the end of a former process's WAL, they are
+/// added again; RocksDB skips them.
 ///
 /// Errors: `Corruption` when bytes are gone that held records: they must not reach the bucket as zeros under a valid
 /// checksum. Until RocksDB has flushed them and deletes the WAL, nothing behind them is shipped.
@@ -202,7 +204,7 @@ fn encode(shared: &Shared, cut: &Cut, placed: Placed, bytes: Vec<u8>) -> Result<
     Ok(Chunk { number: placed.chunk, key: names::wal_chunk(shared.epoch, placed.chunk), bytes, nonce })
 }
 
-/// [`send`], and the time that it took.
+/// Does [`send`], and also returns the time that it took.
 async fn send_timed(shared: &Arc<Shared>, chunk: Chunk) -> (Option<u64>, Duration) {
     let started = Instant::now();
     let number = send(shared, chunk).await;

@@ -1,5 +1,6 @@
 //! Goal:   a local WAL that has lost bytes does not reach the bucket as zeros under a valid checksum.
-//! Method: cut the file of a WAL before it is shipped, then wait for it; look into the chunks.
+//! Method: cut the file of a WAL before it is shipped, wait for the WAL to be shipped, and look into the
+//!         chunks.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -86,7 +87,7 @@ fn a_former_wal_may_lose_its_zeros_and_no_more() {
     expect_not_shipped(&db, &bucket, 2, &wal, 159);
     crash(db);
 
-    // Record five has lost its last byte; the zeros stand where it was.
+    // Above, record five has lost its last byte. Now zeros take the place of the whole record.
     cut(&wal, 128);
     OpenOptions::new().append(true).open(&wal).unwrap().write_all(&[0; 1000]).unwrap();
     let db = open_idle(&bucket, dir.path());

@@ -11,7 +11,8 @@ use crate::protocol::wal::replay::{WalReader, encode_record};
 use std::collections::BTreeSet;
 
 const FRAGMENT_HEADER_BYTES: u64 = 7;
-/// An XID in the log: format (8 bytes), the lengths of its two parts, the parts. The server's own have no second part and begin so.
+/// An XID in the log: format (8 bytes), the lengths of its two parts, the parts. The server's own XIDs have
+/// no second part, and their first part begins with SERVERS_OWN.
 /// Source: MariaDB 10.11, sql/handler.h; the writer is engine/handler/session/transactions.cc.
 const PARTS_AT: usize = 10;
 const SERVERS_OWN: &[u8] = b"MySQLXid";
@@ -26,7 +27,7 @@ pub(crate) struct Undecided {
     wal: WalReader,
     record: Vec<u8>,
     xids: BTreeSet<Vec<u8>>,
-    /// Behind the last whole record: WAL and offset.
+    /// WAL and offset of the end of the last whole record.
     end: (u64, u64),
     /// The highest sequence number of a record, and the changes in all records. RocksDB's next number may be larger by as much as all
     /// changes: those of a prepared transaction count when it is committed. Numbers may have gaps, but must not go back.
@@ -34,7 +35,7 @@ pub(crate) struct Undecided {
     changes: u64,
 }
 
-/// What is to follow in the log, in place of everything behind that position.
+/// What is to stand in the log from this position on, in place of everything behind it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rollback {
     pub(crate) log: u64,
@@ -75,7 +76,7 @@ impl Undecided {
         Ok(())
     }
 
-    /// How the log is to end; None: as it is.
+    /// Returns how the log is to end; None: it stays as it is.
     pub(crate) fn rollback(&self) -> Option<Rollback> {
         if self.xids.is_empty() {
             return None;
@@ -91,7 +92,8 @@ impl Undecided {
     }
 }
 
-/// Shorter than 128 bytes, so its length is one byte in the log.
+/// Whether the server itself made `xid`, and it is shorter than 128 bytes, so that its length takes one byte
+/// in the log.
 fn is_servers_own(xid: &[u8]) -> bool {
     let parts = xid.get(PARTS_AT..).unwrap_or_default();
     xid.len() < 128 && xid.get(PARTS_AT - 1) == Some(&0) && parts.starts_with(SERVERS_OWN)

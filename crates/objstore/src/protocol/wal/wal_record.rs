@@ -25,8 +25,9 @@ pub(crate) struct MergedChunks {
 }
 
 impl MergedChunks {
-    /// The object of the chunk objects `chunks`, of which the first has number `first`. Each is given back as soon as it is
-    /// in the object, so that both together take hardly more memory than one of them.
+    /// Makes one object of the chunk objects `chunks`, of which the first has number `first`. Each chunk is
+    /// freed as soon as it has been copied, so that chunks and object together take hardly more memory than
+    /// one of the two.
     pub(crate) fn encode(epoch: u64, first: u64, chunks: Vec<Bytes>, nonce: &Nonce) -> Vec<u8> {
         let body_bytes = chunks.iter().map(|chunk| chunk.len() + 4).sum::<usize>() + 24;
         let mut frame = FrameWriter::new(KIND_MERGED_CHUNKS, nonce, body_bytes);
@@ -37,7 +38,8 @@ impl MergedChunks {
         frame.finish()
     }
 
-    /// The chunks are parts of `bytes`, not copies; each has a frame of its own that is not looked into here.
+    /// Decodes a merged object. The chunks are parts of `bytes`, not copies; each has a frame of its own that
+    /// is not looked into here.
     pub(crate) fn decode(bytes: &Bytes) -> Result<Self, FormatError> {
         let mut frame = open(bytes, KIND_MERGED_CHUNKS, "merged WAL chunks")?;
         let (epoch, first) = (frame.u64()?, frame.u64()?);
@@ -54,7 +56,8 @@ pub(crate) fn write_runs(runs: &[WalRun]) -> Vec<u8> {
     runs.iter().flat_map(|run| [run.first, run.end, run.bytes]).flat_map(u64::to_le_bytes).collect()
 }
 
-/// Runs are stored in ascending order and do not overlap. None: they are not, or bytes are missing.
+/// Decodes what [`write_runs`] wrote; None when bytes are missing, or the runs overlap or are not in
+/// ascending order.
 pub(crate) fn read_runs(bytes: &[u8]) -> Option<Vec<WalRun>> {
     let mut runs: Vec<WalRun> = Vec::new();
     for entry in bytes.chunks(24) {

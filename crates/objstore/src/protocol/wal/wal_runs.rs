@@ -1,4 +1,5 @@
-//! Which chunks are to be merged into bigger objects, so that a restore reads few. Pure state, no I/O.
+//! Which chunks are to be merged into bigger objects, so that a restore reads few objects. Pure state, no
+//! I/O.
 //!
 //! A *run* is a merged object; the chunks behind the last run are *loose*.
 //!
@@ -7,30 +8,31 @@
 //!        its place, never before.
 //! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose. As long as any two neighbouring runs fit into one
 //!        object, at most `runs_max` runs stay. Large chunks stay loose until there are more than `objects_max` runs and chunks together.
-//!        So a restore reads at most `objects_max` objects or, for a very long WAL, two for each `run_bytes_max` and `merge_chunks`; in
-//!        addition it reads what arrives while a merge is on its way.
+//!        So a restore reads at most `objects_max` objects or, for a very long WAL, two for every `run_bytes_max` bytes and every
+//!        `merge_chunks` chunks of it; in addition it reads what arrives while a merge is on its way.
 //!
 //! Chunks are large during a load, and a flush soon makes those superfluous. When every 24 of them were merged, the WAL of a load was
 //! written to the bucket a second time.
 //!
-//! Runs are merged late, only when there are too many. Then those neighbours are merged whose merged object is the most times as big as the
-//! biggest of them. So a byte whose run grows eightfold each time is written again a few times at most (tests in wal_runs_test.rs), and a
-//! byte whose WAL is flushed soon is not written again at all. If the smallest runs were taken instead, one run could grow by only a little
-//! each time.
+//! Runs are merged late, only when there are too many. Then those neighbours are merged for which the size of
+//! the merged object, divided by that of the biggest of them, is largest. So a byte whose run grows eightfold
+//! each time is written again a few times at most (tests in wal_runs_test.rs), and a byte whose WAL is
+//! flushed soon is not written again at all. If the smallest runs were taken instead, one run could grow by
+//! only a little each time.
 
 use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// At most so many runs become one at a time.
+/// At most this many runs are merged into one at a time.
 const WINDOW_MAX: usize = 8;
-/// What a chunk object has besides its bytes, rounded up.
+/// The size of a chunk object without its bytes of the WAL, rounded up.
 const CHUNK_OVERHEAD_BYTES: u64 = 128;
 
 /// When to merge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MergeLimits {
-    /// So many loose chunks become a run, if together they have at most `small_bytes_max`.
+    /// This many loose chunks become a run, if together they have at most `small_bytes_max`.
     pub(crate) merge_chunks: usize,
     pub(crate) small_bytes_max: u64,
     /// With more runs and loose chunks than these, large chunks become a run as well, of at most `chunks_bytes_max`,
@@ -39,12 +41,12 @@ pub(crate) struct MergeLimits {
     pub(crate) chunks_bytes_max: u64,
     /// With more runs than these, some of them become one.
     pub(crate) runs_max: usize,
-    /// The size of a merged object.
+    /// The size that a merged object has at most.
     pub(crate) run_bytes_max: u64,
 }
 
 impl MergeLimits {
-    /// Of a server.
+    /// The limits of a server.
     pub(crate) const SERVER: Self = Self {
         merge_chunks: 24,
         small_bytes_max: 4 << 20,
@@ -84,12 +86,12 @@ pub(crate) struct RunTable {
 }
 
 impl RunTable {
-    /// The next chunk has been cut, with `bytes` of the WAL.
+    /// Notes that the next chunk has been cut, with `bytes` of the WAL.
     pub(crate) fn chunk_cut(&mut self, bytes: u64) {
         self.loose.push_back(bytes + CHUNK_OVERHEAD_BYTES);
     }
 
-    /// What to merge next; chunks from `arrived_end` on may not be in the bucket.
+    /// Returns what to merge next; chunks from `arrived_end` on may not be in the bucket.
     pub(crate) fn plan(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
         if self.is_unnamed {
             return None;
@@ -116,7 +118,8 @@ impl RunTable {
         (count > 1).then(|| Merge { first, end, sources: (first..end).map(Source::Chunk).collect() })
     }
 
-    /// The neighbours whose object grows most, and of those the smallest.
+    /// Plans to merge the neighbours whose merged object grows most (see [`growth`]), and among equals the
+    /// smallest.
     fn plan_runs(&self, limits: &MergeLimits) -> Option<Merge> {
         if self.runs.len() <= limits.runs_max {
             return None;
@@ -127,7 +130,7 @@ impl RunTable {
         Some(Merge { first, end, sources: window.iter().copied().map(Source::Run).collect() })
     }
 
-    /// Two or more neighbours from `from` on that fit into one object.
+    /// All groups of two or more neighbours, the first of them run `from`, that fit into one object.
     fn windows_from(&self, from: usize, bytes_max: u64) -> impl Iterator<Item = &[WalRun]> {
         let follow = |pair: &[WalRun]| pair[0].end == pair[1].first;
         let longest = 1 + self.runs[from..].windows(2).take_while(|pair| follow(pair)).count();
@@ -136,7 +139,7 @@ impl RunTable {
             .take_while(move |window| bytes_of(window) <= bytes_max)
     }
 
-    /// The object of `merge` is about to be written.
+    /// Notes that the object of `merge` is about to be written.
     pub(crate) fn begin(&mut self, merge: &Merge) {
         self.begun = Some(WalRun { first: merge.first, end: merge.end, bytes: 0 });
     }
@@ -146,7 +149,7 @@ impl RunTable {
         self.runs.iter().copied().chain(self.begun)
     }
 
-    /// The merged object is in the bucket, with `bytes`; it takes the place of what went into it.
+    /// Notes that the merged object is in the bucket, with `bytes`; it takes the place of what went into it.
     pub(crate) fn merged(&mut self, merge: &Merge, bytes: u64) {
         let run = WalRun { first: merge.first, end: merge.end, bytes };
         self.begun = None; // it stays in `runs` until a root has named it
@@ -167,10 +170,10 @@ impl RunTable {
         self.is_unnamed
     }
 
-    /// A root that names `runs` has been published, and needs no chunk below `first_needed`.
+    /// Notes that a root that names `runs` has been published, and needs no chunk below `first_needed`.
     ///
-    /// A run that was merged while its chunks became superfluous is named once all the same, so that whoever deletes
-    /// objects learns of it.
+    /// A run that was merged while its chunks became superfluous is named once all the same, so
+    /// that the collector learns of it.
     pub(crate) fn root_published(&mut self, runs: &[WalRun], first_needed: u64) {
         self.is_unnamed = self.runs.iter().any(|run| !runs.contains(run));
         self.runs.retain(|run| run.end > first_needed || !runs.contains(run));
@@ -194,7 +197,7 @@ fn bytes_of(runs: &[WalRun]) -> u64 {
     runs.iter().map(|run| run.bytes).sum()
 }
 
-/// How many times as big as the biggest of `runs` all of them are, in hundredths.
+/// The size of all `runs` together, divided by that of the biggest, in hundredths.
 fn growth(runs: &[WalRun]) -> u64 {
     let biggest = runs.iter().map(|run| run.bytes).max().unwrap_or(0);
     100 * bytes_of(runs) / biggest.max(1)

@@ -139,7 +139,7 @@ fn a_run_that_became_superfluous_is_named_once_and_then_forgotten() {
     let merge = table.plan(&LIMITS, 40).unwrap();
     table.begin(&merge);
     assert_eq!(table.on_their_way().count(), 1);
-    // A flush publishes a root that needs nothing of it while it is on its way.
+    // While the merge is on its way, a flush publishes a root that needs none of its chunks.
     table.root_published(&[], 40);
     table.merged(&merge, 1000);
     assert!(table.is_unnamed());

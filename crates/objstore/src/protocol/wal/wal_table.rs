@@ -26,11 +26,12 @@ struct Wal {
     appended_bytes: u64,
     synced_bytes: u64,
     cut_bytes: u64,
-    /// Of a WAL of a former process: behind these bytes it had only zeros, see [`Cut::solid_bytes`].
+    /// Only for a WAL of a former process: behind this many bytes it had only zeros, see
+    /// [`Cut::solid_bytes`].
     solid_bytes: Option<u64>,
     closed: bool,
     deleted: bool,
-    /// Needed whole by a root that is being published, even if deleted meanwhile.
+    /// A root that is being published needs all of this WAL, even if RocksDB deletes it meanwhile.
     gated: bool,
     /// Kept open from the first cut or gate, so that a deletion cannot take the bytes away.
     file: Option<Arc<File>>,
@@ -78,21 +79,23 @@ pub(crate) struct WalTable {
     last_crc32c: u32,
     pieces: VecDeque<Piece>,
     shipped: u64,
-    /// The chunk behind that prefix.
+    /// The number of the chunk behind the contiguous prefix of arrived chunks (STREAM-3).
     arrived_end: u64,
     /// Which chunks are merged, and which are still objects of their own.
     pub(crate) runs: RunTable,
-    /// Live chunks per WAL: the first one of each, for trimming.
+    /// The first live chunk of each WAL, for trimming.
     first_chunks: BTreeMap<u64, u64>,
     /// (p, n): bytes behind position p need DDL number n.
     ddl_marks: Vec<(u64, u64)>,
     /// The DDL number of everything cut so far.
     ddl_cut: u64,
-    /// How far the stream was at which time, to know the age of a byte without a clock per append.
+    /// How far the stream had come at which time: this tells the age of a byte without reading the clock at
+    /// each append.
     marks: VecDeque<(u64, Instant)>,
 }
 
-/// Marks kept; beyond that every other one is dropped, which makes ages coarser and never younger.
+/// How many marks are kept; beyond that every other one is dropped, which makes ages coarser and never
+/// younger.
 const MARKS_MAX: usize = 4096;
 
 /// The first mark behind `position`. A piece never reaches over a mark: otherwise the bytes in front of the mark, which a root that is made
@@ -107,7 +110,7 @@ impl WalTable {
         Self { ddl_cut: 1, ..Self::default() }
     }
 
-    /// A WAL found at open: complete and durable.
+    /// Adds a WAL that was found at open: it is complete and durable.
     pub(crate) fn add_existing(&mut self, number: u64, length: u64) {
         self.created(number);
         self.appended(number, length);
@@ -115,7 +118,7 @@ impl WalTable {
         (wal.synced_bytes, wal.closed) = (length, true);
     }
 
-    /// A WAL found at open has only zeros behind its first `bytes`.
+    /// Notes that a WAL found at open has only zeros behind its first `bytes`.
     pub(crate) fn set_solid(&mut self, number: u64, bytes: u64) {
         self.wals.entry(number).or_default().solid_bytes = Some(bytes);
     }
@@ -135,13 +138,15 @@ impl WalTable {
         }
     }
 
-    /// The newest WAL and the position of its first byte: the one that may be counted without the lock.
+    /// Returns the newest WAL and the position of its first byte. Appends to this WAL may be counted without
+    /// the lock.
     pub(crate) fn active(&self) -> Option<(u64, u64)> {
         let newest = self.newest?;
         Some((newest, self.wals.get(&newest)?.base?))
     }
 
-    /// Gives `grown` new bytes of `number` their place: behind its own, and so in front of every later WAL's.
+    /// Gives `grown` new bytes of WAL `number` their place: behind its earlier bytes, and so in front of
+    /// those of every later WAL.
     fn grow(&mut self, number: u64, grown: u64, length: u64) {
         let mut later: u64 = 0;
         for wal in self.wals.range_mut(number + 1..).map(|(_, wal)| wal) {
@@ -155,8 +160,8 @@ impl WalTable {
         }
     }
 
-    /// Takes over what the atomics of the commit path counted for the newest WAL. `synced`: the bytes in front of that
-    /// position are durable; read before `position`, so that it is not behind it.
+    /// Takes over what the atomics of the commit path counted for the newest WAL. `synced`: the bytes in
+    /// front of this position are durable. It was read before `position`, so that it is not larger.
     pub(crate) fn catch_up(&mut self, synced: u64, position: u64) {
         if let Some((number, base)) = self.active() {
             self.appended(number, position.saturating_sub(base));
@@ -180,15 +185,15 @@ impl WalTable {
         }
     }
 
-    /// RocksDB no longer needs the WAL. Some(p): its bytes behind position p will never be shipped, see
-    /// [`Self::ddl_noted`] and STREAM-2.
+    /// Notes that RocksDB no longer needs the WAL. Returns Some(p) when its bytes behind position p will
+    /// never be shipped, see [`Self::ddl_noted`] and STREAM-2.
     pub(crate) fn deleted(&mut self, number: u64) -> Option<u64> {
         let wal = self.wals.get_mut(&number)?;
         let first_time = !std::mem::replace(&mut wal.deleted, true);
         wal.lost_from().filter(|_| first_time)
     }
 
-    /// Bytes behind `position` need DDL number `ddl`.
+    /// Notes that bytes behind `position` need DDL number `ddl`.
     pub(crate) fn ddl_noted(&mut self, position: u64, ddl: u64) {
         self.ddl_marks.push((position, ddl));
     }
@@ -202,8 +207,9 @@ impl WalTable {
         self.ddl_cut
     }
 
-    /// Gate PUB-G2: every WAL that grows no more and has unshipped bytes; `open` makes sure a deletion cannot take
-    /// them away. Returns the position to wait for, and the WALs whose file is already gone.
+    /// Gate PUB-G2: holds every WAL that grows no more and has unshipped bytes; `open` makes sure that a
+    /// deletion cannot take the bytes away. Returns the position to wait for, and the WALs whose file is
+    /// already gone.
     pub(crate) fn gate(&mut self, open: impl Fn(u64) -> Option<Arc<File>>) -> (u64, Vec<u64>) {
         let (mut end, mut gone) = (0, Vec::new());
         let bound = self.gate_end();
@@ -289,7 +295,8 @@ impl WalTable {
         }
     }
 
-    /// The file of a WAL is gone although nobody said so yet. As [`Self::deleted`].
+    /// Notes that the file of a WAL is gone although nobody has said so yet. Returns what [`Self::deleted`]
+    /// does.
     pub(crate) fn vanished(&mut self, number: u64) -> Option<u64> {
         let wal = self.wals.get_mut(&number)?;
         (wal.gated, wal.file) = (false, None);
@@ -327,7 +334,7 @@ impl WalTable {
         self.move_shipped();
     }
 
-    /// Chunk `chunk` is in the bucket.
+    /// Notes that chunk `chunk` is in the bucket.
     pub(crate) fn arrived(&mut self, chunk: u64) {
         if let Some(piece) = self.pieces.iter_mut().find(|piece| piece.chunk == Some(chunk)) {
             piece.arrived = true;
@@ -409,7 +416,8 @@ impl WalTable {
         self.first_chunks = self.first_chunks.split_off(&log);
     }
 
-    /// RocksDB appends to no WAL below this number: that of the newest, or one more when that one is closed.
+    /// Returns the number below which RocksDB appends to no WAL: that of the newest WAL, or one more when
+    /// that one is closed.
     pub(crate) fn gate_end(&self) -> u64 {
         let Some(newest) = self.newest else { return 0 };
         newest + u64::from(self.wals.get(&newest).is_some_and(|wal| wal.closed))

@@ -107,7 +107,8 @@ fn one_wal_with_gone_file() -> (u64, Vec<u64>) {
     table.gate(|_| None)
 }
 
-/// The trap that gate PUB-G2 and gate PUB-G8 set for each other: bytes in front of a gate are cut after a later edit.
+/// Here gate PUB-G2 and gate PUB-G8 could be in each other's way: bytes in front of a gate are cut after a
+/// later edit.
 #[test]
 fn bytes_in_front_of_an_edit_keep_the_smaller_number() {
     let mut table = one_wal(10);
@@ -165,7 +166,7 @@ fn a_sync_that_was_counted_without_the_lock_lets_its_bytes_be_cut() {
     table.catch_up(8, 12);
     let cut = table.next_cut(u64::MAX, 0, 100).unwrap();
     assert_eq!((cut.length, cut.needs_sync), (8, false));
-    // Of another WAL's bytes the same number says nothing.
+    // The same number says nothing about the bytes of another WAL.
     table.created(8);
     table.appended(8, 5);
     table.catch_up(12, 17);

@@ -20,7 +20,7 @@ pub struct Keys {
     pub access_key: String,
     /// Belongs to `access_key`.
     pub secret_key: String,
-    /// Of temporary credentials; empty without.
+    /// The token of temporary credentials; empty for other keys.
     pub session_token: String,
 }
 
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Keys {
 
 /// Serves the keys of the configuration, which may be replaced: every attempt at a request is signed with one pair, the newest.
 pub(crate) struct GivenKeys {
-    /// What the connection is made of, without its keys.
+    /// The configuration of the connection, without its keys.
     connection: StoreConfig,
     current: Mutex<Arc<AwsCredential>>,
 }
@@ -54,7 +54,8 @@ impl GivenKeys {
         self.connection.with_keys(self.completed(keys))
     }
 
-    /// Keys without an access key are a new secret key for the one in use, without a token.
+    /// Replaces the keys. Those without an access key are a new secret key for the access key in use; its
+    /// token is not kept.
     pub(crate) fn replace(&self, keys: Keys) {
         let keys = self.completed(keys);
         *self.current.lock() = credential(keys);

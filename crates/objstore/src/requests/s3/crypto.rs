@@ -47,7 +47,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// 32 hexadecimal digits of the SHA-256 of `bytes`: names that two texts never share.
+/// 32 hexadecimal digits of the SHA-256 of `bytes`: a short name that no two texts have in common.
 pub(crate) fn fingerprint(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

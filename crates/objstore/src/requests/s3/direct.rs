@@ -1,5 +1,5 @@
 //! S3 requests that `object_store` does not make, signed as its own are: the listing of unfinished multipart uploads,
-//! and the create-only completion of one.
+//! the create-only completion of one, and those of object lock.
 
 use crate::requests::bucket::Attempt;
 use crate::requests::failure::Failure;
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The failure of a request that was answered so.
+    /// The failure of a request that got this answer.
     pub(crate) fn refusal(&self) -> Failure {
         unclear(format!("status code: {}: {}", self.status, self.text))
     }
@@ -29,7 +29,7 @@ pub(crate) struct Direct {
     client: HttpClient,
     credentials: AwsCredentialProvider,
     region: String,
-    /// With the bucket in its host or path, without a slash at the end.
+    /// The URL with the bucket in its host or path, without a slash at the end.
     bucket_url: String,
 }
 

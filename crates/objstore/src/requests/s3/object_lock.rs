@@ -1,7 +1,7 @@
 //! The object lock of S3: a version of an object that the store deletes for nobody until a date.
 //!
-//! A bucket with it keeps the old versions of what is deleted or overwritten. So a locked version can still be hidden, by a delete
-//! marker or a newer version; who deletes these has the object back.
+//! A bucket with object lock keeps the old versions of what is deleted or overwritten. So a locked version
+//! can still be hidden, by a delete marker or a newer version; deleting these brings the object back.
 
 use crate::date::{parse, utc_seconds};
 use crate::error::{Result, StoreError};
@@ -57,8 +57,9 @@ impl Bucket {
         .await
     }
 
-    /// Locks the object `key`, which may belong to a parent in the same bucket, until `until_s`, in seconds since 1970. A lock that
-    /// it has, and that is as strong, stays; one of the mode Compliance stays so and becomes longer.
+    /// Locks the object `key`, which may belong to a parent in the same bucket, until `until_s`, in seconds
+    /// since 1970. An existing lock that is at least as strong stays as it is; one of the mode Compliance
+    /// keeps its mode and becomes longer.
     ///
     /// Errors: `Invalid` for a bucket that is a directory; `NotFound`; `Refused`. Requests: a PUT; when that is refused a GET, and
     /// perhaps another PUT.
@@ -115,7 +116,7 @@ fn retention(mode: LockMode, until_s: u64) -> String {
     )
 }
 
-/// S3 takes such a request with a checksum only.
+/// S3 accepts a request that sets a lock only with a checksum of its body.
 fn checksum_header(body: &[u8]) -> Attempt<HeaderMap> {
     let value = HeaderValue::from_str(&BASE64_STANDARD.encode(sha256(body)))
         .map_err(|error| unclear(format!("a checksum as a header: {error}")))?;

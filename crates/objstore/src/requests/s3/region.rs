@@ -9,11 +9,11 @@ use object_store::ClientOptions;
 use object_store::client::{HttpConnector, HttpRequest, HttpRequestBody};
 use std::time::Duration;
 
-/// Where nothing else is known.
+/// The region where no other is known.
 pub(crate) const DEFAULT_REGION: &str = "us-east-1";
-/// The header of the answer.
+/// The header of the answer that names the region.
 const REGION_HEADER: &str = "x-amz-bucket-region";
-/// Longest wait. Without an answer the next request says what is wrong.
+/// The longest wait for the answer. Without one, the next request says what is wrong.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// `config` with the region of its bucket. Unchanged when it names one, or is no S3 bucket, or the server does not tell: the

@@ -69,7 +69,7 @@ pub(crate) fn text_of(xml: &str, tag: &str) -> Option<String> {
     Some(text.replace("&amp;", "&"))
 }
 
-/// As a value of a query.
+/// Encodes `text` as a value of a query.
 fn encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|b| if is_plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()

@@ -18,13 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What one CopyObject may copy. Source: Amazon S3, API reference, CopyObject.
+/// The most bytes that one CopyObject may copy. Source: Amazon S3, API reference, CopyObject.
 const SERVER_COPY_BYTES_MAX: u64 = 5 << 30;
 
-/// A damaged reply shows in the checksum of the whole only, so the whole is read again.
+/// How often a copy is tried: a damaged reply shows only in the checksum of the whole object, so all of it is
+/// read again.
 const TRIES_MAX: u32 = 3;
 
-/// An object, as whoever names it knows it.
+/// What a root or pin says of an object that it names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: &'a str,
@@ -36,12 +37,12 @@ pub(crate) struct Known<'a> {
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_second: Option<u64>,
-    /// When the bytes spent so far have had their time.
+    /// From when on more bytes may be moved; None: nothing was moved yet.
     free_at: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// None: as fast as can be.
+    /// A pace of `bytes_per_second`; None: as fast as can be.
     pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, free_at: Mutex::new(None) }
     }
@@ -80,7 +81,7 @@ impl Source<'_> {
         }
     }
 
-    /// Errors: `Corruption` when the checksum of an object is another one than is known.
+    /// Errors: `Corruption` when the checksum of an object differs from the known one.
     pub(super) fn check(&self, found: u32) -> Result<()> {
         match self {
             Self::Object { bucket, known, .. } if known.crc32c != found => {

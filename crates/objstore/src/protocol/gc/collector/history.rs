@@ -1,11 +1,12 @@
-//! The history: a row of pins, made and dropped by the owner, between which every commit can be had again (bucket.md, "History").
+//! The history: a row of pins, made and dropped by the owner, between which every commit can be
+//! restored (bucket.md, "History").
 //!
 //! HISTORY-1: a root that is to be pinned gets its pin before the collector deletes anything that was proposed after that root. So when the
 //!     collector deletes something, the root has its pin, or nobody needed the root.
 //! HISTORY-2: pins are dropped in order, the oldest first. The oldest pin is dropped when the next one is as old as the retention, or,
 //!     whatever their age, while the history alone keeps more bytes than it may. All pins are dropped when the server wants no history.
 //!     When the server wanted none for a while, the pins of the former history are dropped.
-//! Requests: for each pin two PUTs or LISTs and those of `HeldHistory`, a LIST of pins and a DELETE when it goes. Without a
+//! Requests: for each pin a GET, a PUT, two LISTs and those of `HeldHistory`, a LIST of pins and a DELETE when it goes. Without a
 //! history, and while nothing is published and nothing expires: none.
 
 use super::Collector;
@@ -42,7 +43,8 @@ impl Collector {
         Some(Instant::now() + Duration::from_millis(due_ms.saturating_sub(wall_clock_ms())))
     }
 
-    /// Does what is due: pins, and gives up what is old. Afterwards it is known what pins hold.
+    /// Does what is due: pins roots, and drops pins that are too old. Afterwards, if there is a history and
+    /// the owner is not fenced, it is known what pins hold.
     pub(super) async fn keep_history(&mut self) -> Result<()> {
         self.pin_waiting().await?;
         if self.held.history.oldest().is_none() || self.is_fenced().await? {
@@ -55,7 +57,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Rule HISTORY-1.
+    /// Pins the roots that wait for it (rule HISTORY-1).
     pub(super) async fn pin_waiting(&mut self) -> Result<()> {
         while let Some(root) = self.shared.history.next() {
             match self.pin_root(root).await {
@@ -74,7 +76,7 @@ impl Collector {
         Ok(())
     }
 
-    /// False: what the root needs may be gone.
+    /// Pins root `id`. False: what the root needs may be gone.
     async fn pin_root(&mut self, id: RootId) -> Result<bool> {
         let bucket = &self.shared.bucket;
         let root = image::read_root(bucket, id).await?;
@@ -97,7 +99,7 @@ impl Collector {
         self.held.update(bucket, &listed).await.map(|()| true)
     }
 
-    /// Rule HISTORY-2. Requires: no newer owner was seen.
+    /// Drops the pins that rule HISTORY-2 gives up. Requires: no newer owner was seen.
     pub(super) async fn limit_history(&mut self) -> Result<()> {
         let limits = self.shared.history.limits();
         while let Some((oldest, _)) = self.held.history.oldest() {

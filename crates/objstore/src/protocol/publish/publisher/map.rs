@@ -1,5 +1,6 @@
-//! The steps of a publish that are about the file map: what has changed is entered, new parts are put here and in the bucket,
-//! and `ATOLL_FILES` and the marker are written. Only then the root may name those parts (`map_writer.rs`, `local_map.rs`).
+//! The steps of a publish that are about the file map: what has changed is entered, new parts are put into
+//! the local directory and into the bucket, and `ATOLL_FILES` and the marker are written. Only then the root
+//! may name those parts (`map_writer.rs`, `local_map.rs`).
 
 use super::{Publisher, Snapshot};
 use crate::error::{Result, StoreError};
@@ -20,7 +21,7 @@ use futures_util::future::try_join_all;
 const PARALLEL_PARTS: usize = 8;
 
 impl Publisher {
-    /// Brings the map to what the snapshot has. Its changes come again when this publish fails.
+    /// Brings the map to what the snapshot has. The snapshot's changes come again when this publish fails.
     pub(super) fn change_map(&mut self, snapshot: &Snapshot, changes: FileChanges) -> Result<()> {
         self.is_map_ahead |= self.published.is_none();
         let outcome = self.map.apply(changes);
@@ -33,7 +34,8 @@ impl Publisher {
         outcome.map(drop)
     }
 
-    /// Puts the new parts of the map, here and in the bucket. Without any: no request.
+    /// Puts the new parts of the map into the local directory and into the bucket. Without new parts: no
+    /// request.
     pub(super) async fn put_map_parts(&mut self) -> Result<()> {
         let parts = self.map.unsent().to_vec();
         let (dir, epoch, local) = (self.shared.local_dir.clone(), self.shared.epoch, parts.clone());
