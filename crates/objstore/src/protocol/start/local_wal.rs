@@ -70,8 +70,8 @@ struct LocalWals {
     dir: PathBuf,
     /// WALs below this one are not needed by the root.
     wal_min: u64,
-    /// The oldest WAL in the directory; RocksDB deletes from the oldest on.
-    oldest: Option<u64>,
+    /// The newest WAL in the directory.
+    newest: Option<u64>,
     wals: BTreeMap<u64, LocalWal>,
     end: ReplayEnd,
 }
@@ -93,8 +93,8 @@ struct LocalWal {
 impl LocalWals {
     fn new(dir: &Path, wal_min: u64) -> Result<Self> {
         remove_unfinished(dir)?;
-        let oldest = wal_files(dir)?.first().map(|(number, _)| *number);
-        Ok(Self { dir: dir.to_owned(), wal_min, oldest, wals: BTreeMap::new(), end: ReplayEnd::default() })
+        let newest = wal_files(dir)?.last().map(|(number, _)| *number);
+        Ok(Self { dir: dir.to_owned(), wal_min, newest, wals: BTreeMap::new(), end: ReplayEnd::default() })
     }
 
     fn compare(&mut self, chunk: &WalChunk) -> Result<()> {
@@ -113,9 +113,11 @@ impl LocalWals {
     /// Puts what was mended in place, and says what was different.
     fn finish(self, log: &LogFn) -> Result<()> {
         for (number, wal) in self.wals {
-            // A missing WAL that is older than all others was deleted by RocksDB, because table files that
-            // are not published yet hold its data. RocksDB skips it when it comes back.
-            let was_deleted = wal.file.is_none() && self.oldest.is_some_and(|oldest| number < oldest);
+            // A missing WAL that is older than the newest one was deleted by RocksDB, because table files that are
+            // not published yet hold its data; RocksDB skips it when it comes back. WALs that it still has may be
+            // older than those that are gone: it deletes several at once from the newest on, and a crash may come
+            // between them.
+            let was_deleted = wal.file.is_none() && self.newest.is_some_and(|newest| number < newest);
             if let Some((level, message)) = wal.message(was_deleted) {
                 log(level, &message);
             }

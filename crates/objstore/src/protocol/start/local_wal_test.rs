@@ -116,6 +116,27 @@ fn a_missing_wal_comes_back() {
     assert!(warnings(&messages)[0].contains("is missing (224 bytes)"), "{messages:?}");
 }
 
+/// As after a crash while RocksDB deletes several WALs: no warning, because nothing is wrong with the disk.
+#[test]
+fn a_wal_that_was_deleted_before_an_older_one_comes_back_without_a_warning() {
+    let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+    let mut wals = Vec::new();
+    for seq in 1..=3 {
+        let (mut db, _) = open_db(&bucket, dir.path());
+        let position = db.commit(&mut model, 0b11, seq, seq);
+        db.sync();
+        db.store.wait_shipped(position, WAIT).unwrap();
+        crash(db);
+        wals.push(newest_wal(dir.path()));
+    }
+    assert!(wals[0] < wals[1] && wals[1] < wals[2], "{wals:?}");
+    fs::remove_file(&wals[1]).unwrap();
+    let messages = expect_all(&bucket, dir.path(), &model);
+    assert_eq!(warnings(&messages), [""; 0]);
+    let came_back = |message: &str| message.contains(wals[1].to_str().unwrap()) && message.contains("(32 bytes)");
+    assert!(messages.iter().any(|(_, message)| came_back(message)), "{messages:?}");
+}
+
 /// The WAL has a tail that was never shipped, behind a damaged part that was shipped.
 #[test]
 fn what_only_the_local_wal_has_stays() {
