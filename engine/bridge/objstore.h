@@ -55,7 +55,7 @@ typedef struct {
   uint64_t backlog_bytes_max; /* files that wait for their upload; 0 = 1 GiB */
   uint64_t lag_bytes_max; /* enforced lag of the bucket behind local commits */
   uint64_t history_bytes_max;   /* what the history alone may keep in the bucket */
-  uint32_t history_retention_s; /* every commit of so long ago can be had again; 0 = no history */
+  uint32_t history_retention_s; /* every commit that is at most this old can be restored; 0 = no history */
   uint32_t lag_ms_max;
   uint32_t request_timeout_ms; /* one bucket request, first byte to last */
   uint8_t durability;
@@ -170,8 +170,8 @@ atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
 /* Holds the state that `when` names: a snapshot, or else a moment in UTC, as '2026-01-31 23:59:59'. Writes MANIFEST,
  * CURRENT and the log that ends at that moment into `directory`, which must not exist. `schema`: for people.
  * What is local only must have been published before (atoll_store_publish). The caller removes `directory`, also
- * after an error. Errors: kInvalid (neither a snapshot nor a moment; a moment that cannot be had, with those that
- * can), kFenced, kUnavailable, kNoSpace, kInterrupted. Requests: those of a restore, and some small ones. */
+ * after an error. Errors: kInvalid (neither a snapshot nor a moment; a moment outside the history: the message
+ * names those that can be restored), kFenced, kUnavailable, kNoSpace, kInterrupted. Requests: those of a restore, and some small ones. */
 atoll_result atoll_store_mount(const atoll_store *store, const char *when, const char *schema,
                                const char *directory, atoll_mount **out);
 /* What only the mount needed is deleted from the bucket later. No request. */
@@ -299,7 +299,7 @@ typedef struct {
   uint64_t roots_published, wal_chunks_shipped;
   uint64_t files, files_bytes;
   uint64_t history_bytes; /* of objects that only the history keeps */
-  uint64_t history_s;     /* every commit of so many seconds ago can be had again; 0: no history */
+  uint64_t history_s;     /* every commit of the last so many seconds can be restored; 0: no history */
   uint64_t history_cuts;  /* how often it was made shorter because of its bytes */
   uint8_t fenced, trim_disabled;
   char database_uuid[40];

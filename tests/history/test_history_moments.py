@@ -1,4 +1,4 @@
-"""Goal:   within atoll_history_retention the database can be had again as it was after any transaction, by its moment
+"""Goal:   within atoll_history_retention the database can be restored to its state after any transaction, by its moment
         or its GTID, in a clone and in place: exactly the transactions up to it; beyond it is refused.
 Method: clients that move money between accounts and note, outside, each commit that was acknowledged with its GTID;
         moments are drawn at random, restored, and every row compared with the ledger.

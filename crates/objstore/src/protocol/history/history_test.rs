@@ -1,5 +1,5 @@
 //! Goal:   with a history every commit's moment can be restored, beside compactions, changes of definitions
-//!         and the collector; what only the history keeps goes with it; a moment that cannot be had is
+//!         and the collector; what only the history keeps goes with it; a moment that cannot be restored is
 //!         refused with a reason.
 //! Method: the pretend database with groups of commits in its log, which are noted; random moments are cloned, and the clones' logs read.
 

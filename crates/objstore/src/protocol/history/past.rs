@@ -108,7 +108,7 @@ impl Inspector {
         if pinned.is_empty() {
             return Err(StoreError::Invalid(
                 "the server keeps no history: atoll_history_retention is 0, or was set too short a while ago. Only snapshots can be \
-                 had again (atollctl snapshot list)"
+                 restored (atollctl snapshot list)"
                     .to_owned(),
             ));
         }
@@ -258,11 +258,14 @@ impl History {
         let time = |root: Option<&Root>| {
             let position = root.and_then(|root| root.position.as_ref());
             position.map_or_else(String::new, |position| {
-                format!("{} UTC ({})", utc(position.time_us), position.gtid_text())
+                match position.gtid_text() {
+                    gtid if gtid.is_empty() => format!("{} UTC", utc(position.time_us)),
+                    gtid => format!("{} UTC ({gtid})", utc(position.time_us)),
+                }
             })
         };
         format!(
-            "It begins behind the commit of {}; its newest root has that of {}",
+            "It begins after the commit of {}, and its newest root has that of {}",
             time(self.roots.first()),
             time(self.roots.last())
         )
@@ -275,12 +278,12 @@ impl History {
             .find(|root| root.ddl_seq >= cutter.ddl_seq)
             .and_then(|root| root.position.as_ref());
         let behind = behind.map_or_else(String::new, |position| {
-            format!(", or behind that of {} UTC", utc(position.time_us))
+            format!(", or after that of {} UTC", utc(position.time_us))
         });
         let in_front = cutter.last.as_ref().map_or_else(String::new, commit_text);
         StoreError::Invalid(format!(
             "the moment lies between a change of the tables' files (CREATE, DROP, ALTER, a bulk load) and the next root, or in the start \
-             of a server{in_front}: it cannot be had. Take one before that change{behind}. {}",
+             of a server{in_front}: it cannot be restored. Take one before that change{behind}. {}",
             self.range()
         ))
     }
