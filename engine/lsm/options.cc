@@ -218,7 +218,10 @@ rocksdb::DBOptions main_database_options(const DatabaseOptions & /*options*/, co
   // Retries of background work after a full disk or a silent bucket: for ever, once a second.
   options.max_bgerror_resume_count = std::numeric_limits<int>::max();
   options.bgerror_resume_retry_interval = 1000000;
+  // A flush or compaction has at most two such pieces on their way to the disk: the sync of the log, which
+  // commits wait for, would have to wait behind all of them.
   options.bytes_per_sync = 1 << 20;
+  options.strict_bytes_per_sync = true;
   options.enable_pipelined_write = false;
   return options;
 }
