@@ -257,11 +257,9 @@ impl History {
     fn range(&self) -> String {
         let time = |root: Option<&Root>| {
             let position = root.and_then(|root| root.position.as_ref());
-            position.map_or_else(String::new, |position| {
-                match position.gtid_text() {
-                    gtid if gtid.is_empty() => format!("{} UTC", utc(position.time_us)),
-                    gtid => format!("{} UTC ({gtid})", utc(position.time_us)),
-                }
+            position.map_or_else(String::new, |position| match position.gtid_text() {
+                gtid if gtid.is_empty() => format!("{} UTC", utc(position.time_us)),
+                gtid => format!("{} UTC ({gtid})", utc(position.time_us)),
             })
         };
         format!(
@@ -277,9 +275,8 @@ impl History {
             .of(epoch)
             .find(|root| root.ddl_seq >= cutter.ddl_seq)
             .and_then(|root| root.position.as_ref());
-        let behind = behind.map_or_else(String::new, |position| {
-            format!(", or after that of {} UTC", utc(position.time_us))
-        });
+        let behind = behind
+            .map_or_else(String::new, |position| format!(", or after that of {} UTC", utc(position.time_us)));
         let in_front = cutter.last.as_ref().map_or_else(String::new, commit_text);
         StoreError::Invalid(format!(
             "the moment lies between a change of the tables' files (CREATE, DROP, ALTER, a bulk load) and the next root, or in the start \

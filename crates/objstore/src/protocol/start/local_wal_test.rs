@@ -133,7 +133,8 @@ fn a_wal_that_was_deleted_before_an_older_one_comes_back_without_a_warning() {
     fs::remove_file(&wals[1]).unwrap();
     let messages = expect_all(&bucket, dir.path(), &model);
     assert_eq!(warnings(&messages), [""; 0]);
-    let came_back = |message: &str| message.contains(wals[1].to_str().unwrap()) && message.contains("(32 bytes)");
+    let came_back =
+        |message: &str| message.contains(wals[1].to_str().unwrap()) && message.contains("(32 bytes)");
     assert!(messages.iter().any(|(_, message)| came_back(message)), "{messages:?}");
 }
 
