@@ -10,6 +10,7 @@
 #include "handler/alter/online/online_build.h"
 #include "handler/statistics/open_shares.h"
 #include "table/statistics/range_estimate.h"
+#include "table/statistics/sampling.h"
 
 namespace atoll::handler {
 
@@ -55,7 +56,7 @@ class Share final : public Handler_share {
 
   // The number of rows when records_per_key was sampled.
   std::atomic<int64_t> sampled_rows{-1};  // -1: never
-  // Grows with each set_records_per_key().
+  // Grows with each set_sample().
   std::atomic<uint32_t> statistics_version{0};
 
   // TableStatistics::records_per_key; empty: unknown.
@@ -67,9 +68,11 @@ class Share final : public Handler_share {
     MutexLock guard(mutex_);
     return records_per_key_.size();
   }
-  void set_records_per_key(std::vector<std::vector<uint64_t>> values) {
+  // Takes what a sample has found; `rows` stays.
+  void set_sample(const table::TableStatistics &statistics) {
     MutexLock guard(mutex_);
-    records_per_key_ = std::move(values);
+    records_per_key_ = statistics.records_per_key;
+    sampled_rows = statistics.sampled_rows;
     statistics_version++;
   }
 

@@ -34,8 +34,9 @@ class MarkerFinder final : public PreparedBatchReader {
   std::string name_;
 };
 
-// Commits a prepared section. What is in its commit-time batch goes to the log in front of the commit record.
-// The batch is cleared first: an earlier commit that failed has left its mark in it.
+// Commits the prepared transaction with `mark`. RocksDB writes the transaction's commit-time batch to the log
+// in front of the commit record. The batch is cleared first, because a commit of this transaction that failed
+// before has left its mark there.
 Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &mark) {
   rocksdb::WriteBatch *record = prepared->GetCommitTimeWriteBatch();
   record->Clear();

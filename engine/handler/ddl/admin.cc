@@ -31,8 +31,7 @@ int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
   else
     share_->rows = statistics.rows;
   statistics.sampled_rows = statistics.rows;
-  share_->set_records_per_key(statistics.records_per_key);
-  share_->sampled_rows = statistics.sampled_rows;
+  share_->set_sample(statistics);
   if (!is_temporary() && !reader_.table().is_past())
     atoll::engine::running()->catalog()->set_statistics(layout_->def().id, at::encode(statistics));
   info(HA_STATUS_VARIABLE | HA_STATUS_CONST);

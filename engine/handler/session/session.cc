@@ -94,10 +94,7 @@ void Session::end_statement() {
 Status Session::rollback_statement() {
   if (!transaction_) return Status::Ok();
   Status status;
-  if (has_statement_savepoint_) {
-    status = transaction_->rollback_to_savepoint(statement_savepoint_);
-    take_back_rows(row_changes_.roll_back_to(statement_savepoint_));
-  }
+  if (has_statement_savepoint_) status = undo_to(statement_savepoint_);
   end_statement();
   return status;
 }
@@ -241,8 +238,12 @@ size_t Session::set_savepoint() {
 
 Status Session::rollback_to_savepoint(size_t number) {
   has_statement_savepoint_ = false;
-  take_back_rows(row_changes_.roll_back_to(number));
-  return transaction()->rollback_to_savepoint(number);
+  return undo_to(number);
+}
+
+Status Session::undo_to(size_t savepoint) {
+  take_back_rows(row_changes_.roll_back_to(savepoint));
+  return transaction()->rollback_to_savepoint(savepoint);
 }
 
 void Session::release_savepoint(size_t number) {

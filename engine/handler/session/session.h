@@ -109,6 +109,7 @@ class Session {
   unsigned duplicate_index = ~0U;
 
  private:
+  Status undo_to(size_t savepoint);
   void set_mark(const lsm::CommitMark &mark);
   void note_commit(const Status &outcome) const;
   Status commit_prepared(bool sync);

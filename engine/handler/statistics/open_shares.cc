@@ -87,8 +87,7 @@ void note_sampled(const Layout &layout, const table::TableStatistics &statistics
     if (share->layout().get() != &layout) continue;
     pause.note(share->sampled_rows == statistics.sampled_rows &&
                share->records_per_key() == statistics.records_per_key);
-    share->set_records_per_key(statistics.records_per_key);
-    share->sampled_rows = statistics.sampled_rows;
+    share->set_sample(statistics);
   }
 }
 

@@ -20,10 +20,7 @@ void ha_atoll::load_statistics() {
   if (is_past ||
       !atoll::table::decode(atoll::engine::running()->catalog()->statistics(layout_->def().id), &known))
     known = {};
-  if (known.records_per_key.size() == table_share->keys) {
-    share_->set_records_per_key(std::move(known.records_per_key));
-    share_->sampled_rows = known.sampled_rows;
-  }
+  if (known.records_per_key.size() == table_share->keys) share_->set_sample(known);
   if (known.rows < 0) {
     const ah::IndexLayout &index = layout_->primary_index();
     known.rows = static_cast<int64_t>(

@@ -1,9 +1,9 @@
 // RocksDB's statistics, reduced to the figures that somebody asks for.
 //
-// RocksDB reports some forty events of each read. Its own collector finds out the present core each time;
-// this one drops what nobody reads, counts what belongs to a statement in the thread's Work (base/work.h),
-// and the rest in one place. There are no histograms: their timers would read the clock twice for each
-// lookup.
+// RocksDB reports some forty events for each read, and its own collector looks up the current core for each
+// event. WorkStatistics drops the events that no view or variable shows. It counts the events that belong to
+// a statement in the Work of the thread (base/work.h), and all others in one array. There are no histograms:
+// their timers would read the clock twice for each lookup.
 #pragma once
 
 #include <rocksdb/statistics.h>

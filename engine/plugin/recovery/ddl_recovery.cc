@@ -76,9 +76,9 @@ fs::path stray_partition_list(const fs::path &directory, std::string_view conten
   return {};
 }
 
-// A renaming also renames the .par file, which lists the partitions, before the .frm. When it was cut off
-// after that, the catalog puts the partitions back, and the .par file stands under a name where nobody looks
-// for it.
+// RENAME TABLE renames the .par file, which lists the partitions, before the .frm. After a crash between the
+// two, the catalog gives the partitions their old names back, but the .par file still has the new name. This
+// function renames it back, or writes it again if it is gone.
 void put_back_partition_lists(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
     if (!table->logical_only || table->par.empty() || table->frm.empty()) continue;

@@ -180,7 +180,8 @@ const char *compression_name(lsm::Algorithm algorithm) {
   return "";
 }
 
-// Only users who may see the queries of other users see their tables and rows.
+// Returns whether these views show anything to the user: they do with the PROCESS privilege, by which a user
+// sees the queries of all other users, too.
 bool may_see(THD *thd) {
   return engine::running() != nullptr && !check_global_access(thd, PROCESS_ACL, true);
 }

@@ -26,8 +26,8 @@ class KeyOwners {
 
   // The index of a key; "" for the rows of a table without primary key.
   static std::string_view index_name(const catalog::TableDef &table, std::string_view key);
-  // The values in a key: (7, 'a'). Values that cannot be read are shown in hexadecimal; if nobody has the
-  // table open, all are.
+  // Returns the values in a key as text: (7, 'a'). A value that cannot be decoded is shown in hexadecimal,
+  // and so are all values while no connection has the table open.
   static std::string values(const catalog::TableDef &table, std::string_view key);
 
   // "db.table, index name, key (7, 'a')".

@@ -1,9 +1,10 @@
 // Ranges read with locks, under REPEATABLE READ and SERIALIZABLE (docs/isolation.md).
 //
-// A scan locks the keys between one entry and the next before it trusts what its cursor shows there, and goes
-// on doing so as it moves: nobody can insert behind it. An entry may be in its way that another transaction
-// has written and not committed; the cursor does not show it. The row of that entry is locked, so the scan
-// waits for the row's lock as it does for every row, and looks again.
+// Each time its cursor moves, a scan locks the keys between one entry and the next before it trusts what the
+// cursor shows there, so that no other transaction can insert a key that the scan has passed. Another
+// transaction may have written an entry between the two and not committed it; the cursor does not show this
+// entry. That transaction holds the lock of the entry's row, so the scan waits for the row's lock, as it does
+// for every row, and looks again.
 #pragma once
 
 #include <cstdint>

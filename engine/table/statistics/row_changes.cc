@@ -2,12 +2,18 @@
 #include "table/statistics/row_changes.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace atoll::table {
 namespace {
 
 RowChanges::Counts::iterator find(RowChanges::Counts *counts, uint32_t table) {
   return std::ranges::find(*counts, table, &RowChanges::Counts::value_type::first);
+}
+
+RowChanges::Counts without_unchanged(RowChanges::Counts counts) {
+  std::erase_if(counts, [](const auto &table) { return table.second == 0; });
+  return counts;
 }
 
 }  // namespace
@@ -20,7 +26,7 @@ void RowChanges::make_last(uint32_t table) {
 }
 
 void RowChanges::note_savepoint(size_t number) {
-  at_savepoints_.resize(number);  // a savepoint without changes before it may not have been noted
+  at_savepoints_.resize(number);
   at_savepoints_.push_back(counts_);
 }
 
@@ -30,16 +36,12 @@ RowChanges::Counts RowChanges::roll_back_to(size_t number) {
   counts_ = number < at_savepoints_.size() ? at_savepoints_[number] : Counts();
   for (const auto &[table, rows] : counts_)
     if (const auto after = find(&undone, table); after != undone.end()) after->second -= rows;
-  std::erase_if(undone, [](const auto &table) { return table.second == 0; });
-  return undone;
+  return without_unchanged(std::move(undone));
 }
 
 RowChanges::Counts RowChanges::roll_back() {
   at_savepoints_.clear();
-  Counts undone = std::move(counts_);
-  counts_.clear();
-  std::erase_if(undone, [](const auto &table) { return table.second == 0; });
-  return undone;
+  return without_unchanged(std::exchange(counts_, {}));
 }
 
 void RowChanges::clear() {

@@ -1,9 +1,9 @@
 // Goal:   LOCK-1 to LOCK-3 and LOCK-5 hold under concurrency: never two holders that conflict, no lost
 //         wake-up, every deadlock broken, no deadlock reported where none can be, no holder used after its
 //         end.
-// Method: threads take and give back random locks; each grant is checked against a model of who holds what;
-//         waits have a timeout that is never reached unless a wake-up or a deadlock was missed. Run under
-//         ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS sets the length.
+// Method: threads request and release random locks; the test checks each grant against its own list of all
+//         holders; waits have a timeout that is never reached unless a wake-up or a deadlock was missed. Run
+//         under ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS sets the length.
 
 #include <gtest/gtest.h>
 

@@ -140,7 +140,8 @@ impl CacheFile {
         self.flag(part) & PRESENT != 0
     }
 
-    /// The data file, shared by all its users; opened again when nobody holds it.
+    /// Returns the data file. All threads that read or write it at the same time share one descriptor; the
+    /// first one after them opens the file again.
     pub(crate) fn data(&self) -> io::Result<Arc<File>> {
         let mut weak = self.data.lock();
         if let Some(open) = weak.upgrade() {

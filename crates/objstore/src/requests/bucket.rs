@@ -1,4 +1,5 @@
-//! Requests to the bucket: reads, single PUTs and deletions. Listings are in listing.rs, multipart uploads in upload.rs.
+//! Requests to the bucket: reads, single PUTs and deletions. Listings are in listing.rs, multipart uploads in
+//! upload.rs.
 //!
 //! Keys are relative to the prefix of one database. Every attempt is counted in [`Stats`], bounded by
 //! [`RetryPolicy::request_timeout`], and repeated with back-off when that can help. All requests are
@@ -337,7 +338,7 @@ impl Bucket {
         }
     }
 
-    /// Sends a PUT that overwrites what is there.
+    /// Uploads `bytes` as the object `key`, and replaces the object if there is one.
     pub(crate) async fn put_unconditional(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<()> {
         let path = self.path(key)?;
         let size = bytes.len() as u64;

@@ -295,8 +295,8 @@ impl WalTable {
         }
     }
 
-    /// Notes that the file of a WAL is gone although nobody has said so yet. Returns what [`Self::deleted`]
-    /// does.
+    /// Notes that a WAL's file is gone, before RocksDB has reported its deletion. Returns what
+    /// [`Self::deleted`] returns.
     pub(crate) fn vanished(&mut self, number: u64) -> Option<u64> {
         let wal = self.wals.get_mut(&number)?;
         (wal.gated, wal.file) = (false, None);
