@@ -27,25 +27,50 @@ part() {  # part NAME COMMAND...: false when it failed
   return "$status"
 }
 
-# Tests that sleep most of their time run beside random SQL, which takes ten minutes and about one core.
+# Tests of a bucket that is slow, silent or away wait most of their time, so they run beside the others. So do ten minutes of
+# random SQL, which need one core, beside the tests that sleep (marked `waits`). The cost contracts run alone: some of them count
+# what background work has done until then.
 integration() {
-  local log=build/random-sql.log random waits=0 others=0
-  build/bin/python -m pytest -q tests/sql/test_random_sql.py >"$log" 2>&1 &
-  random=$!
-  pytest_of -m waits || waits=$?
-  wait "$random" && random=0 || random=$?
-  cat "$log"
-  pytest_of -m "not waits" --ignore tests/sql/test_random_sql.py || others=$?
-  [ "$random$waits$others" = 000 ]
+  local random=tests/sql/test_random_sql.py failures=0
+  pytest_beside random-sql "$random"
+  pytest_beside waits-bucket -m waits tests/bucket
+  pytest_of -m waits --ignore tests/bucket tests || failures=1
+  end_beside || failures=1
+  pytest_of -m "not waits" tests/cost || failures=1
+  pytest_beside bucket -m "not waits" tests/bucket tests/windows
+  pytest_of -m "not waits" --ignore "$random" --ignore tests/bucket --ignore tests/windows --ignore tests/cost tests || failures=1
+  end_beside || failures=1
+  return "$failures"
 }
 
-pytest_of() { build/bin/python -m pytest -q --durations=15 "$@" tests; }
+pytest_of() { build/bin/python -m pytest -q --durations=15 "$@"; }
 
-# What a failed part said last, without the tests that were skipped.
+declare -A beside=()  # the processes of the tests that run beside others, by name
+pytest_beside() {  # pytest_beside NAME ARGUMENT...
+  local name=$1
+  shift
+  pytest_of "$@" >"$logs/$name.log" 2>&1 &
+  beside[$name]=$!
+  # What runs in the background does not get the signals of the terminal.
+  trap 'kill "${beside[@]}" 2>/dev/null || true' EXIT
+}
+end_beside() {  # false when one of them failed
+  local name failures=0
+  for name in "${!beside[@]}"; do
+    wait "${beside[$name]}" || failures=1
+    cat "$logs/$name.log"
+  done
+  beside=()
+  trap - EXIT
+  return "$failures"
+}
+
+# The tests that failed, and what a failed part said last, without the tests that were skipped.
 show_failed() {
   local name
   for name in "${failed[@]}"; do
     say "---- $name failed:"
+    grep -E '^(FAILED|ERROR) ' "$logs/$name.log" || true
     grep -v '^SKIPPED ' "$logs/$name.log" | tail -15
   done
 }
