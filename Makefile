@@ -23,7 +23,7 @@ sysbench:
 setup:                ## MariaDB, its headers, RocksDB, two S3 servers, a Python environment; in the cache, nothing is done twice
 	@tools/setup/all.sh
 
-build: setup          ## build/ha_atoll.so (the engine) and build/atollctl (the command line tool)
+build: setup          ## build/ha_atoll.so (the engine), build/atollctl (the command line tool), build/atollctl-rows
 	@tools/build.sh
 
 demo: build           ## moves real tables into a bucket and back, with crashes on the way; build/demo/result.json

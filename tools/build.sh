@@ -3,7 +3,7 @@
 #
 #   tools/build.sh [--asan|--tsan|--mutants|--instrumented] [--target TARGET]...
 #
-# Result: build/ha_atoll.so, its debug information build/ha_atoll.so.debug, and build/atollctl; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
+# Result: build/ha_atoll.so, its debug information build/ha_atoll.so.debug, and build/atollctl with build/atollctl-rows; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
 # test programs (--target) make sense; they get the RocksDB that is instrumented too. With --mutants the build/mutants/ha_atoll.so
 # of tools/cost_mutants.sh. With --instrumented the build/instrumented/ha_atoll.so of tools/rocksdb_profile.sh.
 # --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
@@ -67,7 +67,10 @@ build_rust
 exec 8>"$tree.lock"
 flock 8
 configure
-[ "${#targets[@]}" -gt 0 ] || targets=(ha_atoll)
+if [ "${#targets[@]}" -eq 0 ]; then
+  targets=(ha_atoll)
+  [ "$output" != "$build" ] || targets+=(atollctl_rows)
+fi
 cmake --build "$tree" -j"$(nproc)" --target "${targets[@]}"
 if [[ " ${targets[*]} " == *" ha_atoll "* ]]; then
   "$ATOLL_ROOT/tools/check-plugin.sh" "$output/ha_atoll.so"

@@ -36,6 +36,7 @@ MAY_USE = {
     "txn": {"base", "lsm"},
     "catalog": {"base", "codec", "lsm"},
     "table": {"base", "codec", "catalog", "lsm", "txn"},
+    "visitor": {"base", "bridge", "catalog", "codec", "lsm"},
     "engine": {"base", "bridge", "catalog", "lsm", "txn"},
     "handler": {"base", "codec", "catalog", "engine", "lsm", "table", "txn"},
     "plugin": {"base", "bridge", "codec", "catalog", "engine", "handler", "lsm", "table", "txn"},

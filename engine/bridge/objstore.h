@@ -21,6 +21,7 @@ extern "C" {
 
 typedef struct atoll_opener atoll_opener;
 typedef struct atoll_store atoll_store;
+typedef struct atoll_visitor atoll_visitor;
 typedef struct atoll_mount atoll_mount;
 typedef struct atoll_file atoll_file;
 
@@ -174,12 +175,27 @@ atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
  * names those that can be restored), kFenced, kUnavailable, kNoSpace, kInterrupted. Requests: those of a restore, and some small ones. */
 atoll_result atoll_store_mount(const atoll_store *store, const char *when, const char *schema,
                                const char *directory, atoll_mount **out);
+/* Reads states of a database which another process may own, beside it or without it. Of `config` it uses how to
+ * reach the bucket, `cache_dir` and `cache_bytes` for its part cache, and `server_id`; `local_dir` should be absent.
+ * Writes nothing to the bucket but the pins of its mounts. Errors: kInvalid, kNotFound (no database), kUnavailable,
+ * kNoSpace. Requests: a GET. */
+atoll_result atoll_visitor_open(const atoll_store_config *config, atoll_visitor **out);
+void atoll_visitor_close(atoll_visitor *visitor); /* its mounts are closed */
+/* As atoll_store_mount(). `when` may also be "now": all that is in the bucket. A process that is killed leaves the
+ * pin of the mount, which `atollctl snapshot list` shows as a copy. Errors, requests: as atoll_store_mount(), and a
+ * DELETE at atoll_mount_close(). */
+atoll_result atoll_visitor_mount(const atoll_visitor *visitor, const char *when, const char *directory,
+                                 atoll_mount **out);
+
 /* What only the mount needed is deleted from the bucket later. No request. */
 void atoll_mount_close(atoll_mount *mount);
 /* Of the newest commit in it, in microseconds since 1970; 0: there was none. */
 uint64_t atoll_mount_commit_us(const atoll_mount *mount);
 /* 0: there is no such table file. No request. */
 int atoll_mount_file_size(const atoll_mount *mount, uint64_t number, uint64_t *bytes);
+/* Two states of a database have the same file if its number, size and checksum are the same. 0: there is no such
+ * table file. No request. */
+int atoll_mount_file_crc32c(const atoll_mount *mount, uint64_t number, uint32_t *crc32c);
 /* As atoll_file_open(). Errors: kNotFound. */
 atoll_result atoll_mount_open_file(const atoll_mount *mount, uint64_t number, atoll_file **out);
 

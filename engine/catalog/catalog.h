@@ -160,6 +160,9 @@ class Catalog {
   static Status read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
                      std::string *options);
 
+  // The same for all databases, without partitioned tables, which have no rows of their own.
+  static Status read_tables(lsm::Family *catalog, std::vector<TablePtr> *tables);
+
   // nullptr: no such table. No I/O.
   TablePtr find(std::string_view database, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;

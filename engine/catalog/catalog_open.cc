@@ -31,6 +31,15 @@ Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vecto
   return Status(Code::kNotFound, "there was no ATOLL table in it");
 }
 
+Status Catalog::read_tables(lsm::Family *catalog, std::vector<TablePtr> *tables) {
+  Impl impl;
+  const SharedLock lock(impl.mutex);  // nobody else has it: for the analysis of threads
+  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
+  for (const auto &[key, table] : impl.by_name)
+    if (!table->logical_only && !is_internal(table->name)) tables->push_back(table);
+  return Status::Ok();
+}
+
 Status Catalog::Impl::load(lsm::Family *catalog) {
   rocksdb::ReadOptions options;
   options.verify_checksums = true;

@@ -13,6 +13,7 @@ namespace atoll::cloudfs {
 using rocksdb::FileOptions;
 using rocksdb::FileSystemWrapper;
 using rocksdb::FSRandomAccessFile;
+using rocksdb::FSWritableFile;
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
 using rocksdb::IOStatus;
@@ -24,7 +25,22 @@ PastFiles::PastFiles(const std::shared_ptr<rocksdb::FileSystem> &local, std::str
 bool PastFiles::find(const std::string &path, uint64_t *number, uint64_t *bytes) const {
   const FileName name = parse_file_name(directory_, path);
   *number = name.number;
-  return name.kind == FileKind::kTable && atoll_mount_file_size(mount_, name.number, bytes) != 0;
+  return name.kind == FileKind::kTable && !is_written(name.number) &&
+         atoll_mount_file_size(mount_, name.number, bytes) != 0;
+}
+
+bool PastFiles::is_written(uint64_t number) const {
+  const MutexLock lock(mutex_);
+  return written_.contains(number);
+}
+
+IOStatus PastFiles::NewWritableFile(const std::string &path, const FileOptions &options,
+                                    std::unique_ptr<FSWritableFile> *result, IODebugContext *debug) {
+  if (const FileName name = parse_file_name(directory_, path); name.kind == FileKind::kTable) {
+    const MutexLock lock(mutex_);
+    written_.insert(name.number);
+  }
+  return FileSystemWrapper::NewWritableFile(path, options, result, debug);
 }
 
 IOStatus PastFiles::NewRandomAccessFile(const std::string &path, const FileOptions &options,

@@ -1,12 +1,14 @@
 // The file system under a state of the past (lsm/past/): table files are read through its mount, all others
-// lie in its directory. Nothing is written.
+// lie in its directory. So do table files that RocksDB writes while it opens a state for a visitor.
 #pragma once
 
 #include <rocksdb/file_system.h>
 
 #include <memory>
+#include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "bridge/objstore.h"
 #include "cloudfs/file_name.h"
 #include "cloudfs/io_status.h"
@@ -26,10 +28,17 @@ class PastFiles : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus NewRandomAccessFile(const std::string &path, const rocksdb::FileOptions &options,
                                         std::unique_ptr<rocksdb::FSRandomAccessFile> *result,
                                         rocksdb::IODebugContext *debug) override;
+  rocksdb::IOStatus NewWritableFile(const std::string &path, const rocksdb::FileOptions &options,
+                                    std::unique_ptr<rocksdb::FSWritableFile> *result,
+                                    rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus FileExists(const std::string &path, const rocksdb::IOOptions &options,
                                rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
                                 rocksdb::IODebugContext *debug) override;
+
+  // Whether RocksDB has written the table file `number` here. A mount may have another file of that number,
+  // which its MANIFEST does not name: a root holds also files that were finished after its MANIFEST was read.
+  bool is_written(uint64_t number) const;
 
  private:
   // Finds the table file that `path` names. False: it is no table file of the mount.
@@ -37,6 +46,8 @@ class PastFiles : public rocksdb::FileSystemWrapper {
 
   const std::string directory_;
   const atoll_mount *const mount_;
+  mutable Mutex mutex_;
+  std::set<uint64_t> written_ ATOLL_GUARDED_BY(mutex_);  // numbers of table files
 };
 
 // Rule BORDER-1.
@@ -48,6 +59,11 @@ class GuardedPastFiles final : public PastFiles {
                                         std::unique_ptr<rocksdb::FSRandomAccessFile> *result,
                                         rocksdb::IODebugContext *debug) override {
     return guarded_io([&] { return PastFiles::NewRandomAccessFile(path, options, result, debug); });
+  }
+  rocksdb::IOStatus NewWritableFile(const std::string &path, const rocksdb::FileOptions &options,
+                                    std::unique_ptr<rocksdb::FSWritableFile> *result,
+                                    rocksdb::IODebugContext *debug) override {
+    return guarded_io([&] { return PastFiles::NewWritableFile(path, options, result, debug); });
   }
   rocksdb::IOStatus FileExists(const std::string &path, const rocksdb::IOOptions &options,
                                rocksdb::IODebugContext *debug) override {

@@ -5,6 +5,7 @@ Method: change entries of a stopped server (tests/sql/edit_entries.cc), flip byt
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 import pymysql
 import pytest
 from harness import disk, paths
+from harness.atollctl import atollctl
 from harness.process import wait_until
 from harness.proxy import Fault
 from harness.server import Server
@@ -94,6 +96,22 @@ def test_a_removed_entry_is_named_with_its_row(damaged, index):
     assert verdict == "Corrupt"
     assert f"table d.t, index {index}: the entry of row '77' is missing: 0x{key}" in said
     assert said.count("the entry ") == 1, said
+
+
+def test_a_removed_entry_is_missed_from_outside(damaged):
+    """`verify --restore` proves what can be told without MariaDB: an index has as many entries as there are rows."""
+
+    def verified():
+        ran = atollctl(damaged.server, "--json", "verify", "--restore", "--rows")
+        return ran.returncode, json.loads(ran.stdout)
+
+    key = next(iter(damaged.entries_of("by_name")))
+    status, proof = verified()
+    assert (status, proof["rows_read"], proof["report"]["problems"]) == (0, 500, [])
+    damaged.verdict("remove", key)
+    status, proof = verified()
+    assert status == 1 and not proof["is_restorable"]
+    assert proof["report"]["problems"] == ["table d.t: the index `by_name` has 499 entries for 500 rows"]
 
 
 @pytest.mark.parametrize("index", ["by_name", "by_twice"])

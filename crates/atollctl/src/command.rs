@@ -50,6 +50,10 @@ pub(crate) enum Command {
         /// Where the scratch directory is made. Default: that for temporary files. Needs room for MANIFEST and log.
         #[arg(long, value_name = "DIRECTORY", requires = "restore")]
         scratch: Option<PathBuf>,
+        /// Also open the restored database with RocksDB, read every row and index entry, and compare their numbers. Takes up to 2 GiB
+        /// and twice the log more for the scratch directory.
+        #[arg(long, requires = "restore")]
+        rows: bool,
     },
     /// Verifies, and looks for objects that nobody needs: orphaned, waiting, or of somebody else. Deletes nothing.
     Fsck {
@@ -93,6 +97,14 @@ pub(crate) enum Command {
         /// The state to compare it with, written in the same ways
         #[arg(default_value = PRESENT)]
         second: String,
+        /// Also count the rows that were inserted, changed and deleted. Reads the table files that only one state has, and looks up
+        /// their keys in both.
+        #[arg(long)]
+        rows: bool,
+        /// Where a scratch directory is made for the rows. Default: that for temporary files. Takes up to 2 GiB, and twice the logs
+        /// of both states.
+        #[arg(long, value_name = "DIRECTORY", requires = "rows")]
+        scratch: Option<PathBuf>,
     },
     /// Follows what is being published: roots, table files, chunks of the log. Ends on Ctrl-C.
     Tail {

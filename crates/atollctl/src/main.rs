@@ -2,7 +2,8 @@
 //!
 //! `restore` and `materialize` claim a database, and `copy` claims the copy. The others write nothing to it,
 //! except the probe objects of `doctor` and `certify`, which they delete again, the outcome of
-//! `verify --restore`, and pins: those of snapshots and clones, and that of `gc --pause`.
+//! `verify --restore`, and pins: those of snapshots and clones, of readers while they run, and that of
+//! `gc --pause`.
 //!
 //! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, or what was asked for
 //! cannot be done, 2 it could not be found out.
@@ -23,6 +24,7 @@ mod progress;
 mod protect;
 mod prove;
 mod restore;
+mod rows;
 mod snapshot;
 
 use ask::Consent;
@@ -148,8 +150,9 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         Command::Ls { objects: true, .. } => objects(printer, inspector).await,
         Command::Roots { .. } => roots(printer, inspector).await,
         Command::Commits { .. } => commits(printer, inspector).await,
-        Command::Verify { restore: true, scratch, .. } => {
-            prove::run(printer, inspector, scratch.as_deref()).await
+        Command::Verify { restore: true, scratch, rows, .. } => {
+            let place = rows::Place { config: complete_config(cli).await?, scratch: scratch.clone() };
+            prove::run(printer, inspector, &place, *rows).await
         }
         Command::Verify { deep, .. } => verify(printer, inspector, *deep).await,
         Command::Fsck { deep, grace_hours, .. } => {
@@ -157,7 +160,13 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
         Command::Du { indexes, .. } => du::run(printer, inspector, *indexes).await,
-        Command::Diff { first, second, .. } => diff::run(printer, inspector, first, second).await,
+        Command::Diff { first, second, rows: false, .. } => {
+            diff::run(printer, inspector, first, second, None).await
+        }
+        Command::Diff { first, second, scratch, .. } => {
+            let place = rows::Place { config: complete_config(cli).await?, scratch: scratch.clone() };
+            diff::run(printer, inspector, first, second, Some(&place)).await
+        }
         Command::Tail { seconds, .. } => tail::run(printer, inspector.clone(), *seconds).await,
         Command::Cost { options, .. } => cost::run(printer, inspector, options).await,
         Command::Ui { options, .. } => ui::run(printer, inspector, options).await,

@@ -3,29 +3,55 @@
 use crate::ask;
 use crate::output::{Printer, size};
 use crate::progress::{bytes_bar, show};
+use crate::rows::{self, Place};
 use objstore::StoreError;
 use objstore::date::utc;
-use objstore::protocol::{Inspector, Proof};
+use objstore::protocol::{Inspector, PRESENT, Proof};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Restores into a scratch directory below `place` and reads all table files. True: a restore works.
+/// Restores into a scratch directory at `place` and reads all table files; if asked to, also all rows. True: a restore works.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
-    place: Option<&Path>,
+    place: &Place,
+    reads_rows: bool,
 ) -> Result<bool, StoreError> {
-    let scratch = Scratch::new(place)?;
+    let scratch = Scratch::new(place.scratch.as_deref())?;
     let bar = bytes_bar(printer);
     let proof = inspector
         .prove_restore(&scratch.0, &ask::this_process(), |done, total| show(&bar, done, total))
         .await;
     bar.finish_and_clear();
-    let proof = proof?;
+    let mut proof = proof?;
+    inspector.leave_proof(&proof).await?;
+    if reads_rows && proof.is_restorable {
+        read_rows(inspector, place, &mut proof).await?;
+        inspector.leave_proof(&proof).await?;
+    }
     match printer.is_json() {
         true => printer.json(&proof),
         false => print_proof(printer, &proof),
     }
     Ok(proof.is_restorable)
+}
+
+/// Adds to `proof` what RocksDB finds in the newest state, which has what was committed meanwhile.
+async fn read_rows(inspector: &Inspector, place: &Place, proof: &mut Proof) -> Result<(), StoreError> {
+    let names = inspector.table_names().await?;
+    match rows::check(place, &names, PRESENT).await {
+        Ok(tables) => {
+            proof.rows_read = Some(tables.iter().map(|table| table.rows).sum());
+            let damaged = tables.iter().filter(|table| !table.problem.is_empty());
+            let problems = damaged.map(|table| format!("table {}: {}", table.name, table.problem));
+            proof.report.problems.extend(problems);
+        }
+        Err(StoreError::Corruption(what)) => proof.report.problems.push(what),
+        Err(error) => return Err(error),
+    }
+    proof.is_restorable = proof.report.problems.is_empty();
+    Ok(())
 }
 
 fn print_proof(printer: &Printer, proof: &Proof) {
@@ -44,6 +70,11 @@ fn print_proof(printer: &Printer, proof: &Proof) {
         report.wal_chunks,
         size(report.wal_bytes)
     ));
+    if let Some(rows) = proof.rows_read {
+        printer.line(&format!(
+            "RocksDB has opened it and read all of it: {rows} rows, with their index entries"
+        ));
+    }
     printer.line(match proof.is_restorable {
         true => "ok: a restore works; hint/proved says so",
         false => "a restore would fail or lack data; hint/proved says so",
@@ -57,7 +88,11 @@ impl Scratch {
     fn new(place: Option<&Path>) -> Result<Self, StoreError> {
         let parent = place.map_or_else(std::env::temp_dir, Path::to_owned);
         let path = parent.join(format!("atollctl-restore-{}", std::process::id()));
-        std::fs::create_dir(&path)
+        // Nobody else may read the log.
+        let mut builder = DirBuilder::new();
+        builder
+            .mode(0o700)
+            .create(&path)
             .map_err(|error| StoreError::Invalid(format!("creating {}: {error}", path.display())))?;
         Ok(Self(path))
     }

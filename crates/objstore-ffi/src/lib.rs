@@ -4,7 +4,8 @@
 //! under [`guard`], and returns; a panic becomes `Code::Bug` and never unwinds into C++.
 //!
 //! Threads: all functions may run at once on one store, except open and close. The handles are boxes that C++
-//! owns: `atoll_store`, `atoll_mount` and `atoll_file` from open to close; a store outlives its mounts and files.
+//! owns: `atoll_store`, `atoll_visitor`, `atoll_mount` and `atoll_file` from open to close; a store or visitor outlives its mounts and
+//! files.
 
 mod abi;
 mod file;
@@ -14,6 +15,7 @@ mod mount;
 mod snapshots;
 mod stats;
 mod store;
+mod visitor;
 
 pub use abi::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
 pub use file::*;
@@ -22,3 +24,4 @@ pub use mount::*;
 pub use snapshots::*;
 pub use stats::*;
 pub use store::*;
+pub use visitor::*;

@@ -8,9 +8,9 @@ use objstore::protocol::Mount;
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 
-/// `atoll_mount`: owned by C++ between `atoll_store_mount` and `atoll_mount_close`.
+/// `atoll_mount`: owned by C++ between `atoll_store_mount` or `atoll_visitor_mount` and `atoll_mount_close`.
 pub struct MountHandle {
-    mount: Mount,
+    pub(crate) mount: Mount,
 }
 
 /// # Safety
@@ -37,7 +37,8 @@ pub unsafe extern "C" fn atoll_store_mount(
 
 /// # Safety
 ///
-/// - `mount` is null, or came from `atoll_store_mount`, was not closed, and is not used by any thread; its store is open.
+/// - `mount` is null, or came from `atoll_store_mount` or `atoll_visitor_mount`, was not closed, and is not used by any thread; its store
+///   or visitor is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_mount_close(mount: *mut MountHandle) {
     if !mount.is_null() {
@@ -70,6 +71,26 @@ pub unsafe extern "C" fn atoll_mount_file_size(
         // SAFETY: as above.
         found.map_or(0, |found| unsafe {
             *bytes = found;
+            1
+        })
+    })
+}
+
+/// # Safety
+///
+/// - `mount` is open; `crc32c` points to a writable integer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_mount_file_crc32c(
+    mount: *const MountHandle,
+    number: u64,
+    crc32c: *mut u32,
+) -> c_int {
+    guarded_or(0, || {
+        // SAFETY: the caller upholds the rules above.
+        let found = unsafe { &(*mount).mount }.file_crc32c(number);
+        // SAFETY: as above.
+        found.map_or(0, |found| unsafe {
+            *crc32c = found;
             1
         })
     })

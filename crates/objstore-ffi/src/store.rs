@@ -355,7 +355,7 @@ unsafe fn path_of(text: *const c_char) -> PathBuf {
 /// # Safety
 ///
 /// - The strings of `config` are NUL-terminated or null.
-unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreError> {
+pub(crate) unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreError> {
     // SAFETY: the caller upholds the rule above.
     let text = |field: *const c_char| unsafe { text_of(field) };
     let defaults = StoreConfig::default();

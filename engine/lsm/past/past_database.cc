@@ -23,6 +23,9 @@ namespace {
 // RocksDB opens the first 16 tables at once if it may keep more open than 20.
 constexpr int kOpenFilesMax = 1000;
 
+// Where the rows go that are in the log only.
+enum class Opening : uint8_t { kReplayInMemory, kWriteTables };
+
 struct CloseMount {
   void operator()(atoll_mount *mount) const { atoll_mount_close(mount); }
 };
@@ -38,6 +41,13 @@ class PastDatabaseImpl final : public PastDatabase {
     std::filesystem::remove_all(directory_, ignored);
   }
 
+  Status visit(const atoll_visitor *visitor, const std::string &when) {
+    atoll_mount *mounted = nullptr;
+    const atoll_result result = atoll_visitor_mount(visitor, when.c_str(), directory_.c_str(), &mounted);
+    mount_.reset(mounted);
+    return bridge::to_status(result);
+  }
+
   Status mount(atoll_store *store, const std::string &when, const std::string &schema) {
     atoll_mount *mounted = nullptr;
     const atoll_result result =
@@ -46,9 +56,10 @@ class PastDatabaseImpl final : public PastDatabase {
     return bridge::to_status(result);
   }
 
-  Status open(const DatabaseOptions &options, const SharedParts &parts) {
-    env_ = rocksdb::NewCompositeEnv(std::make_shared<cloudfs::GuardedPastFiles>(
-        rocksdb::FileSystem::Default(), directory_, mount_.get()));
+  Status open(const DatabaseOptions &options, const SharedParts &parts, Opening opening) {
+    files_ =
+        std::make_shared<cloudfs::GuardedPastFiles>(rocksdb::FileSystem::Default(), directory_, mount_.get());
+    env_ = rocksdb::NewCompositeEnv(files_);
     rocksdb::DBOptions db_options = main_database_options(options, parts);
     db_options.env = env_.get();
     db_options.info_log = make_info_log(directory_);
@@ -59,10 +70,15 @@ class PastDatabaseImpl final : public PastDatabase {
     std::vector<std::string> names;
     const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(db_options, directory_, &names);
     if (!listed.ok()) return from_rocksdb(listed);
+    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors =
+        family_descriptors(names, options.default_compression, parts);
+    for (rocksdb::ColumnFamilyDescriptor &descriptor : descriptors)
+      descriptor.options.disable_auto_compactions = true;
     std::vector<rocksdb::ColumnFamilyHandle *> handles;
-    const rocksdb::Status opened = rocksdb::DB::OpenForReadOnly(
-        db_options, directory_, family_descriptors(names, options.default_compression, parts), &handles,
-        &db_);
+    const rocksdb::Status opened =
+        opening == Opening::kReplayInMemory
+            ? rocksdb::DB::OpenForReadOnly(db_options, directory_, descriptors, &handles, &db_)
+            : rocksdb::DB::Open(db_options, directory_, descriptors, &handles, &db_);
     if (!opened.ok()) return from_rocksdb(opened);
     for (rocksdb::ColumnFamilyHandle *handle : handles) {
       families_.push_back(std::make_unique<FamilyImpl>(handle, Side::kPast, db_.get()));
@@ -79,9 +95,47 @@ class PastDatabaseImpl final : public PastDatabase {
   }
   uint64_t commit_us() const override { return atoll_mount_commit_us(mount_.get()); }
 
+  std::vector<PastFile> files(Family *family, std::string_view begin, std::string_view end) override {
+    rocksdb::ColumnFamilyMetaData levels;
+    db_->GetColumnFamilyMetaData(family->handle(), &levels);
+    std::vector<PastFile> found;
+    for (const rocksdb::LevelMetaData &level : levels.levels)
+      for (const rocksdb::SstFileMetaData &file : level.files)
+        if (file.largestkey >= begin && file.smallestkey < end) found.push_back(past_file(file));
+    return found;
+  }
+
+  Status open_file(Family *family, const PastFile &file,
+                   std::unique_ptr<rocksdb::SstFileReader> *out) override {
+    if (file.in_bucket) fetch(file);
+    *out = std::make_unique<rocksdb::SstFileReader>(db_->GetOptions(family->handle()));
+    return from_rocksdb((*out)->Open(file.path)).with("table file " + file.path);
+  }
+
  private:
+  // Starts to fetch the file into the part cache: who reads all keys of a file reads block after block, and
+  // would wait for each part.
+  void fetch(const PastFile &file) const {
+    atoll_file *opened = nullptr;
+    if (!bridge::ok(atoll_mount_open_file(mount_.get(), file.number, &opened))) return;
+    atoll_file_prefetch(opened, 0, file.bytes);
+    atoll_file_close(opened);
+  }
+
+  PastFile past_file(const rocksdb::SstFileMetaData &file) const {
+    PastFile past;
+    past.path = file.db_path + file.name;
+    past.smallest_key = file.smallestkey;
+    past.number = file.file_number;
+    past.in_bucket = !files_->is_written(past.number) &&
+                     atoll_mount_file_size(mount_.get(), past.number, &past.bytes) != 0 &&
+                     atoll_mount_file_crc32c(mount_.get(), past.number, &past.crc32c) != 0;
+    return past;
+  }
+
   const std::string directory_;
   std::unique_ptr<atoll_mount, CloseMount> mount_;
+  std::shared_ptr<cloudfs::PastFiles> files_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<std::unique_ptr<FamilyImpl>> families_;
@@ -90,12 +144,24 @@ class PastDatabaseImpl final : public PastDatabase {
 
 }  // namespace
 
+Status PastDatabase::visit(const atoll_visitor *visitor, const std::string &when,
+                           const std::string &directory, const DatabaseOptions &options,
+                           std::unique_ptr<PastDatabase> *out) {
+  auto past = std::make_unique<PastDatabaseImpl>(directory);
+  ATOLL_RETURN_IF_ERROR(past->visit(visitor, when).with("the state '" + when + "'"));
+  ATOLL_RETURN_IF_ERROR(past->open(options, make_shared_parts(options), Opening::kWriteTables)
+                            .with("opening the state '" + when + "' in " + directory));
+  *out = std::move(past);
+  return Status::Ok();
+}
+
 Status DatabaseImpl::open_past(const std::string &when, const std::string &schema,
                                const std::string &directory, std::unique_ptr<PastDatabase> *out) {
   if (options_.store == nullptr) return Status(Code::kInvalid, "there is no bucket");
   auto past = std::make_unique<PastDatabaseImpl>(directory);
   ATOLL_RETURN_IF_ERROR(past->mount(options_.store, when, schema));
-  ATOLL_RETURN_IF_ERROR(past->open(options_, parts_).with("opening that state in " + directory));
+  ATOLL_RETURN_IF_ERROR(
+      past->open(options_, parts_, Opening::kReplayInMemory).with("opening that state in " + directory));
   *out = std::move(past);
   return Status::Ok();
 }

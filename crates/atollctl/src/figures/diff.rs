@@ -2,6 +2,7 @@
 
 use crate::figures::usage::Names;
 use crate::output::{Printer, Table, shown, size};
+use crate::rows::{self, ChangedRows, Place};
 use objstore::StoreError;
 use objstore::date::utc;
 use objstore::protocol::{ComparedState, Inspector, StateDiff, TableBytes};
@@ -23,18 +24,26 @@ struct Shown<'a> {
     /// The greatest difference first.
     tables: Vec<Row>,
     problem: &'a str,
+    /// Tables whose rows differ, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<Vec<ChangedRows>>,
 }
 
-/// Shows what differs. Always true: a difference is no problem.
+/// Shows what differs, with `place` the rows too. Always true: a difference is no problem.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
     first: &str,
     second: &str,
+    place: Option<&Place>,
 ) -> Result<bool, StoreError> {
     let diff = inspector.diff(first, second).await?;
+    let rows = match place {
+        None => None,
+        Some(place) => Some(rows::diff(place, &diff.names, first, second).await?),
+    };
     let (first, second, problem) = (&diff.first, &diff.second, diff.problem.as_str());
-    let shown = Shown { first, second, tables: rows(&diff), problem };
+    let shown = Shown { first, second, tables: tables(&diff), problem, rows };
     match printer.is_json() {
         true => printer.json(&shown),
         false => print(printer, &shown),
@@ -42,7 +51,7 @@ pub(crate) async fn run(
     Ok(true)
 }
 
-fn rows(diff: &StateDiff) -> Vec<Row> {
+fn tables(diff: &StateDiff) -> Vec<Row> {
     let names = Names::new(&diff.names, &diff.families);
     let differs = diff.tables.iter().filter(|(_, bytes)| bytes.only_first + bytes.only_second > 0);
     let mut rows: Vec<Row> = differs
@@ -76,6 +85,14 @@ fn print(printer: &Printer, diff: &Shown<'_>) {
     match diff.tables.is_empty() {
         true => printer.line("both have the same table files"),
         false => printer.table(&table),
+    }
+    match &diff.rows {
+        None => {}
+        Some(rows) if rows.is_empty() => printer.line("both have the same rows"),
+        Some(rows) => {
+            printer.line("");
+            printer.table(&rows::table(rows));
+        }
     }
     if !diff.problem.is_empty() {
         printer.line(&format!("some table files have no name: {}", shown(diff.problem)));

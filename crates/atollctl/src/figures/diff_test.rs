@@ -37,7 +37,7 @@ fn tables_are_named_by_what_became_of_them() {
         },
         problem: String::new(),
     };
-    let told: Vec<(String, &str)> = rows(&diff).into_iter().map(|row| (row.name, row.change)).collect();
+    let told: Vec<(String, &str)> = tables(&diff).into_iter().map(|row| (row.name, row.change)).collect();
     let told: Vec<(&str, &str)> = told.iter().map(|(name, change)| (name.as_str(), *change)).collect();
     assert_eq!(
         told[1..],

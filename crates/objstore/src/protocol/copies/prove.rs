@@ -4,10 +4,10 @@
 //! pin the newest state                                    a running server goes on; nothing that is read goes away
 //! build the local directory from it, in a scratch place   MANIFEST and log, as RocksDB reads them
 //! read every table file, compare its checksum
-//! delete the pin, say in hint/proved when that was and what came out
+//! delete the pin; say in hint/proved when that was and what came out
 //! ```
 //!
-//! RocksDB itself takes no part in this proof: only a server that opens a clone proves that RocksDB reads it.
+//! RocksDB itself takes no part in this: `atollctl verify --restore --rows` lets it read every row besides.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -33,12 +33,14 @@ pub struct Proof {
     /// found no commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
+    /// Rows of all tables that RocksDB has read; None: it was not asked to.
+    pub rows_read: Option<u64>,
     /// What was read; its problems say why a restore would fail.
     pub report: VerifyReport,
 }
 
 impl Inspector {
-    /// Restores the newest state into `scratch`, which is empty, reads all table files, and leaves the outcome in `hint/proved`.
+    /// Restores the newest state into `scratch`, which is empty, and reads all table files. [`Inspector::leave_proof`] ends it.
     ///
     /// Errors: of the bucket and of the local disk; what is wrong with the data stands in the proof. Requests: those of a restore, a
     /// GET per 8 MiB of table files, and those of a pin.
@@ -74,17 +76,21 @@ impl Inspector {
         .await;
         pins.take_back().await;
         let (position, report) = outcome?;
-        let proof = Proof {
+        Ok(Proof {
             proved_ms: start_ms,
             took_ms: wall_clock_ms().saturating_sub(start_ms),
             is_restorable: report.problems.is_empty(),
             commit_us: position.as_ref().map(|at| at.time_us).filter(|time| *time != 0),
             gtid_position: position.map(|at| at.gtid_text()).unwrap_or_default(),
+            rows_read: None,
             report,
-        };
-        let text = serde_json::to_vec_pretty(&proof).map_err(|error| StoreError::Bug(error.to_string()))?;
-        self.bucket().put(names::PROVED, text.into()).await?;
-        Ok(proof)
+        })
+    }
+
+    /// Leaves the outcome in `hint/proved`. Errors: of the bucket. Requests: a PUT.
+    pub async fn leave_proof(&self, proof: &Proof) -> Result<()> {
+        let text = serde_json::to_vec_pretty(proof).map_err(|error| StoreError::Bug(error.to_string()))?;
+        self.bucket().put(names::PROVED, text.into()).await
     }
 
     async fn restore_into(&self, scratch: &Path, db_uuid: &str, moment: &Moment) -> Result<()> {

@@ -24,6 +24,7 @@ fn a_proof_restores_beside_the_owner_and_leaves_its_outcome() {
     );
     assert!(place.path().join("restored/CURRENT").is_file());
     assert!(f.keys(names::PIN_DIR).is_empty());
+    block(f.inspector().leave_proof(&proof)).unwrap();
     let left: serde_json::Value =
         serde_json::from_slice(&block(f.bucket.get(names::PROVED)).unwrap()).unwrap();
     assert!(left["is_restorable"] == true && left["proved_ms"] == proof.proved_ms, "{left}");

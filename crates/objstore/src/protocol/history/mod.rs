@@ -8,9 +8,7 @@ pub(in crate::protocol) mod history_status;
 pub(in crate::protocol) mod history_test;
 pub(in crate::protocol) mod lock;
 pub(in crate::protocol) mod log_cut;
-pub(in crate::protocol) mod mount;
-#[cfg(test)]
-pub(in crate::protocol) mod mount_test;
+pub(in crate::protocol) mod mounts;
 pub(in crate::protocol) mod own_snapshots;
 pub(in crate::protocol) mod past;
 pub(in crate::protocol) mod pin;

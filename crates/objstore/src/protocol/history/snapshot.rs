@@ -42,7 +42,7 @@ pub struct SnapshotStatus {
     /// The name of the snapshot; for what a clone holds: where the clone is; empty for the history.
     pub name: String,
     /// `snapshot`; `clone`; `mount`: the server has it mounted as the schema of that name, or has died;
-    /// `copy`: a process that copies the database elsewhere, or proves that it can be restored, is at work or
+    /// `copy`: a process that copies the database elsewhere, reads its rows or proves that it can be restored is at work or
     /// has died; `history`: every commit after the one shown can be restored; `unfinished`: the process that
     /// makes the snapshot is still at it, or has died; `unknown`.
     pub kind: String,

@@ -60,6 +60,11 @@ struct State {
 }
 
 impl Inspector {
+    /// The names of tables as the owner has written them down; none when it has not. Errors: of the bucket. Requests: a GET.
+    pub async fn table_names(&self) -> Result<TableNames> {
+        table_names::read(self.bucket()).await
+    }
+
     /// Compares two states: each is [`PRESENT`], the name of a snapshot, or a moment (`date::parse`).
     ///
     /// Errors: `NotFound` without a database or a root; `Invalid` for a text that names no state;
@@ -67,7 +72,7 @@ impl Inspector {
     /// roots of both, and their MANIFESTs.
     pub async fn diff(&self, first: &str, second: &str) -> Result<StateDiff> {
         self.identity().await?;
-        let names = table_names::read(self.bucket()).await?;
+        let names = self.table_names().await?;
         let (first, second) = (self.state(first).await?, self.state(second).await?);
         let mut tables: BTreeMap<Option<FileOwner>, TableBytes> = BTreeMap::new();
         let (of_first, of_second) = (first.files(), second.files());

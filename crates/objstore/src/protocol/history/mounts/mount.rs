@@ -1,4 +1,5 @@
-//! Mounts: a state of the past, opened for reading beside the present by the server that owns the database.
+//! Mounts: a state of the past, opened for reading beside the present by the server that owns the database, or by a visitor
+//! (visitor.rs).
 //!
 //! ```text
 //! note pin/mount-<random>, create it {R}, see that it counts     nothing of R goes from now on
@@ -12,7 +13,8 @@
 //!     mounts and of processes that have ended.
 
 use crate::error::{Result, StoreError};
-use crate::files::{FileHandle, FileRecord};
+use crate::files::{FileHandle, FileRecord, Files};
+use crate::machine::Executor;
 use crate::protocol::history::clone::{CloneRequest, Pins};
 use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
@@ -30,10 +32,30 @@ use std::sync::Arc;
 
 /// A state of the past that is held and can be read.
 pub struct Mount {
-    shared: Arc<Shared>,
-    pin: String,
-    files: BTreeMap<u64, FileRecord>,
+    files: Arc<Files>,
+    records: BTreeMap<u64, FileRecord>,
     commit_us: u64,
+    _hold: Hold,
+}
+
+/// What holds the state of a mount. When it is dropped, what only the mount needed is deleted later.
+pub(in crate::protocol) enum Hold {
+    /// A pin that is forgotten, so that the collector of the same process deletes it (rule MOUNT-1). No request.
+    Owner { shared: Arc<Shared>, pin: String },
+    /// Pins that are deleted. A DELETE.
+    Visitor { executor: Arc<Executor>, pins: Pins },
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        match self {
+            Self::Owner { shared, pin } => {
+                shared.mounts.lock().remove(pin);
+                shared.inbox.wake.notify_one();
+            }
+            Self::Visitor { executor, pins } => executor.block_on(pins.take_back()),
+        }
+    }
 }
 
 impl Store {
@@ -49,12 +71,30 @@ impl Store {
         shared.check_fence()?;
         let pin = pin::mount_key(&random_nonce()?);
         shared.mounts.lock().insert(pin.clone());
-        let mount = || shared.files.block_on(mount(shared, &pin, when, schema, dir))?;
-        mount().inspect_err(|_| forget(shared, &pin))
+        let hold = Hold::Owner { shared: shared.clone(), pin: pin.clone() };
+        let work = async {
+            let request = CloneRequest {
+                past: Some(Past::named(&shared.bucket, when).await?),
+                place: schema.to_owned(),
+                creator: shared.server_id.clone(),
+                discards_unfinished: false,
+            };
+            let inspector = Inspector::new(shared.bucket.clone());
+            let moment = inspector.pin_for_clone(&pin, &request, &mut Pins::default()).await?;
+            write_directory(&shared.bucket, &moment, dir).await?;
+            Ok::<Moment, StoreError>(moment)
+        };
+        Ok(Mount::new(&shared.files, shared.files.block_on(work)??, hold))
     }
 }
 
 impl Mount {
+    /// The mount of `moment`, which `hold` keeps.
+    pub(in crate::protocol) fn new(files: &Arc<Files>, moment: Moment, hold: Hold) -> Self {
+        let commit_us = moment.position.time_us;
+        Self { files: files.clone(), records: moment.image.files, commit_us, _hold: hold }
+    }
+
     /// When the newest commit in it was made, in microseconds since 1970; 0: it has no commit.
     pub fn commit_us(&self) -> u64 {
         self.commit_us
@@ -62,51 +102,31 @@ impl Mount {
 
     /// Size of table file `number` in bytes.
     pub fn file_bytes(&self, number: u64) -> Option<u64> {
-        self.files.get(&number).map(|file| file.size)
+        self.records.get(&number).map(|file| file.size)
+    }
+
+    /// The checksum of table file `number`. Two states of a database have the same file if its number, size
+    /// and checksum are the same.
+    pub fn file_crc32c(&self, number: u64) -> Option<u32> {
+        self.records.get(&number).map(|file| file.crc32c)
     }
 
     /// The table files: number and size in bytes.
     #[cfg(test)]
     pub(in crate::protocol) fn list(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.files.iter().map(|(number, file)| (*number, file.size))
+        self.records.iter().map(|(number, file)| (*number, file.size))
     }
 
     /// Opens table file `number`. Errors: `NotFound`. No request.
     pub fn open(&self, number: u64) -> Result<FileHandle> {
         let absent = || StoreError::NotFound { operation: "opening", object: format!("file {number}") };
-        let file = self.files.get(&number).ok_or_else(absent)?;
-        Ok(self.shared.files.open_past(number, file))
+        let file = self.records.get(&number).ok_or_else(absent)?;
+        Ok(self.files.open_past(number, file))
     }
 }
 
-impl Drop for Mount {
-    /// Forgets the pin. What only the mount needed is deleted later. No request.
-    fn drop(&mut self) {
-        forget(&self.shared, &self.pin);
-    }
-}
-
-/// Forgets `pin`, so that the collector deletes it (rule MOUNT-1).
-fn forget(shared: &Shared, pin: &str) {
-    shared.mounts.lock().remove(pin);
-    shared.inbox.wake.notify_one();
-}
-
-async fn mount(shared: &Arc<Shared>, pin: &str, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
-    let inspector = Inspector::new(shared.bucket.clone());
-    let request = CloneRequest {
-        past: Some(Past::named(&shared.bucket, when).await?),
-        place: schema.to_owned(),
-        creator: shared.server_id.clone(),
-        discards_unfinished: false,
-    };
-    let moment = inspector.pin_for_clone(pin, &request, &mut Pins::default()).await?;
-    write_directory(&shared.bucket, &moment, dir).await?;
-    let commit_us = moment.position.time_us;
-    Ok(Mount { shared: shared.clone(), pin: pin.to_owned(), files: moment.image.files, commit_us })
-}
-
-async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
+/// Writes what RocksDB needs beside the table files of `moment` into `dir`, which must not exist.
+pub(in crate::protocol) async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
     let root = &moment.image.root;
     write_manifest(bucket, root, dir).await?;
     let mut logs = LogWriter::new(dir.to_owned(), root.wal_min);

@@ -5,7 +5,7 @@
 use crate::config::Durability;
 use crate::error::StoreError;
 use crate::protocol::format::names;
-use crate::protocol::history::mount::Mount;
+use crate::protocol::history::mounts::mount::Mount;
 use crate::protocol::history::pin::{self, PinKind};
 use crate::protocol::history::snapshot_test::{Fixture, NOW};
 use crate::protocol::inspection::inspect::Inspector;

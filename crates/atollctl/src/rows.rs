@@ -1,0 +1,217 @@
+//! What takes reading rows: `diff --rows` and `verify --restore --rows`. The program `atollctl-rows` does it, because it takes
+//! RocksDB, which this program does without.
+
+use crate::ask;
+use crate::output::{Table, shown};
+use objstore::protocol::TableNames;
+use objstore::{StoreConfig, StoreError};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The program, in the directory of this one.
+const PROGRAM: &str = "atollctl-rows";
+/// Its last line.
+const END: &str = ".";
+/// Its exit status when a state cannot be opened because it is damaged.
+const EXIT_CORRUPTION: i32 = 3;
+
+/// Where the rows are, and where they are compared.
+pub(crate) struct Place {
+    pub(crate) config: StoreConfig,
+    /// None: the directory for temporary files.
+    pub(crate) scratch: Option<PathBuf>,
+}
+
+/// A table that differs.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct ChangedRows {
+    name: String,
+    /// `changed`: only rows differ; `altered`; `renamed`; `rebuilt`; `added`; `dropped`.
+    change: String,
+    /// What a renamed table was called.
+    former_name: Option<String>,
+    inserted: u64,
+    changed: u64,
+    deleted: u64,
+    /// How many keys were looked at.
+    keys_read: u64,
+}
+
+/// A table that was read.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ReadTable {
+    pub(crate) name: String,
+    pub(crate) rows: u64,
+    /// Of all indexes but the primary one.
+    pub(crate) entries: u64,
+    /// What is damaged; empty: nothing.
+    pub(crate) problem: String,
+}
+
+/// Compares the rows of two states. Errors: those of [`run`].
+pub(crate) async fn diff(
+    place: &Place,
+    names: &TableNames,
+    first: &str,
+    second: &str,
+) -> Result<Vec<ChangedRows>, StoreError> {
+    run(place, "diff", &[first, second], |fields| changed_rows(fields, names)).await
+}
+
+/// Reads all of a state. Errors: those of [`run`]; damage is none.
+pub(crate) async fn check(
+    place: &Place,
+    names: &TableNames,
+    state: &str,
+) -> Result<Vec<ReadTable>, StoreError> {
+    run(place, "check", &[state], |fields| read_table(fields, names)).await
+}
+
+/// Runs the program and reads its lines with `read`.
+///
+/// Errors: `Corruption` when a state cannot be opened because it is damaged; `Unavailable` when the program cannot be started, or fails.
+/// The message is its own.
+async fn run<T>(
+    place: &Place,
+    verb: &str,
+    states: &[&str],
+    read: impl Fn(&[&str]) -> Option<T>,
+) -> Result<Vec<T>, StoreError> {
+    let scratch = place
+        .scratch
+        .clone()
+        .unwrap_or_else(std::env::temp_dir)
+        .join(format!("{PROGRAM}-{}", std::process::id()));
+    let mut command = command(place, verb, &scratch, states)?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let failed = |what: String| StoreError::Unavailable(format!("reading rows: {what}"));
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    // It is there only if the program was killed.
+    let _ = std::fs::remove_dir_all(&scratch);
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    let Output { status, stdout, stderr } = output.map_err(|error| {
+        failed(format!("starting {program}, which is installed beside atollctl: {error}"))
+    })?;
+    let told = String::from_utf8_lossy(&stderr);
+    if status.code() == Some(EXIT_CORRUPTION) {
+        return Err(StoreError::Corruption(told.trim().to_owned()));
+    }
+    if !status.success() {
+        return Err(failed(if told.trim().is_empty() { status.to_string() } else { told.trim().to_owned() }));
+    }
+    parse(&String::from_utf8_lossy(&stdout), read).ok_or_else(|| failed(format!("{program} ended early")))
+}
+
+fn command(place: &Place, verb: &str, scratch: &Path, states: &[&str]) -> Result<Command, StoreError> {
+    let own = std::env::current_exe()
+        .map_err(|error| StoreError::Invalid(format!("finding {PROGRAM}: {error}")))?;
+    let config = &place.config;
+    let mut command = Command::new(own.with_file_name(PROGRAM));
+    command
+        .args([verb, &config.url])
+        .arg(scratch)
+        .args(states)
+        .env("ATOLL_S3_ENDPOINT", &config.endpoint)
+        .env("ATOLL_S3_REGION", &config.region)
+        .env("ATOLL_S3_ACCESS_KEY", &config.access_key)
+        .env("ATOLL_S3_SECRET_KEY", &config.secret_key)
+        .env("ATOLL_S3_SESSION_TOKEN", &config.session_token)
+        .env("ATOLL_S3_CA_FILE", &config.ca_file)
+        .env("ATOLL_S3_ADDRESSING", &config.addressing)
+        .env("ATOLL_S3_SSE", &config.sse)
+        .env("ATOLL_S3_SSE_KMS_KEY_ID", &config.sse_kms_key_id)
+        .env("ATOLL_REQUEST_TIMEOUT_MS", config.request_timeout.as_millis().to_string())
+        .env("ATOLL_VISITOR", ask::this_process());
+    Ok(command)
+}
+
+/// What the program has written (engine/visitor/main.cc). None: not all of it.
+fn parse<T>(text: &str, read: impl Fn(&[&str]) -> Option<T>) -> Option<Vec<T>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let (last, lines) = lines.split_last()?;
+    if *last != END {
+        return None;
+    }
+    lines.iter().map(|line| read(&line.split('\t').collect::<Vec<_>>())).collect()
+}
+
+fn changed_rows(fields: &[&str], names: &TableNames) -> Option<ChangedRows> {
+    let (name, rest) = named(fields, names)?;
+    let [change, inserted, changed, deleted, keys_read, former_database, former_table] = *rest else {
+        return None;
+    };
+    Some(ChangedRows {
+        name,
+        change: if change.is_empty() { "changed".to_owned() } else { change.to_owned() },
+        former_name: (change == "renamed").then(|| full_name(former_database, former_table)),
+        inserted: inserted.parse().ok()?,
+        changed: changed.parse().ok()?,
+        deleted: deleted.parse().ok()?,
+        keys_read: keys_read.parse().ok()?,
+    })
+}
+
+fn read_table(fields: &[&str], names: &TableNames) -> Option<ReadTable> {
+    let (name, rest) = named(fields, names)?;
+    let [rows, entries, problem] = *rest else { return None };
+    Some(ReadTable {
+        name,
+        rows: rows.parse().ok()?,
+        entries: entries.parse().ok()?,
+        problem: problem.to_owned(),
+    })
+}
+
+/// The name of the table with which a line begins, and the other fields.
+fn named<'a, 'b>(fields: &'a [&'b str], names: &TableNames) -> Option<(String, &'a [&'b str])> {
+    let [family, prefix, database, table, rest @ ..] = fields else { return None };
+    let place = (family.parse().ok()?, prefix.parse().ok()?);
+    let name = full_name(database, table);
+    // The owner knows the name that cannot be decoded here, if not how the table was called then.
+    let hinted = names.tables.iter().chain(&names.gone).find(|table| table.place() == place);
+    let name = match hinted {
+        Some(hinted) if name.contains('@') => format!("{}.{}", hinted.database, hinted.name),
+        _ => name,
+    };
+    Some((name, rest))
+}
+
+fn full_name(database: &str, table: &str) -> String {
+    format!("{}.{}", decoded(database), decoded(table))
+}
+
+/// Names of files have some characters as `@` and four hexadecimal digits. The server has shorter codes for letters of some alphabets;
+/// those stay as they are.
+fn decoded(name: &str) -> String {
+    let mut parts = name.split('@');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        match code.and_then(char::from_u32) {
+            Some(character) => text.push(character),
+            None => text.push('@'),
+        }
+        text.push_str(if code.is_some() { part.get(4..).unwrap_or_default() } else { part });
+    }
+    text
+}
+
+/// For people.
+pub(crate) fn table(rows: &[ChangedRows]) -> Table {
+    let mut table = Table::new(&["table", "change", ">inserted", ">changed", ">deleted", ">keys read"]);
+    for row in rows {
+        let name = match &row.former_name {
+            Some(former) => format!("{} (was {})", shown(&row.name), shown(former)),
+            None => shown(&row.name),
+        };
+        let [inserted, changed, deleted, read] =
+            [row.inserted, row.changed, row.deleted, row.keys_read].map(|count| count.to_string());
+        table.row(&[name, row.change.clone(), inserted, changed, deleted, read]);
+    }
+    table
+}
+
+#[cfg(test)]
+#[path = "rows_test.rs"]
+mod tests;

@@ -1,0 +1,44 @@
+//! Goal:   what the program writes is understood, whole or not at all.
+//! Method: lines made by hand.
+
+use super::*;
+
+fn names() -> TableNames {
+    let named = objstore::protocol::NamedTable {
+        database: "shöp".to_owned(),
+        name: "orders".to_owned(),
+        family: 7,
+        ..objstore::protocol::NamedTable::default()
+    };
+    TableNames { tables: vec![named], gone: Vec::new() }
+}
+
+#[test]
+fn lines_become_tables_under_their_names_in_sql() {
+    let text = "7\t0\tsh@1ep\torders\t\t1\t2\t3\t9\tsh@1ep\torders\n\
+                9\t0\ta@002db\tt@0023P\trenamed\t0\t0\t0\t0\ta@002db\told\n.\n";
+    let rows = parse(text, |fields| changed_rows(fields, &names())).unwrap();
+    let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.change.as_str())).collect();
+    assert_eq!(told, [("shöp.orders", "changed"), ("a-b.t#P", "renamed")]);
+    assert_eq!(rows[1].former_name.as_deref(), Some("a-b.old"));
+    assert_eq!((rows[0].inserted, rows[0].changed, rows[0].deleted, rows[0].keys_read), (1, 2, 3, 9));
+}
+
+#[test]
+fn output_that_ends_early_is_no_answer() {
+    let parse = |text| parse(text, |fields| changed_rows(fields, &names()));
+    let line = "7\t0\tshop\torders\t\t1\t2\t3\t9\tshop\torders\n";
+    assert_eq!(parse(line), None);
+    assert_eq!(parse(""), None);
+    assert_eq!(parse("7\t0\tshop\n.\n"), None);
+    assert_eq!(parse(".\n"), Some(Vec::new()));
+}
+
+#[test]
+fn a_problem_of_a_table_is_told() {
+    let text =
+        "7\t0\tshop\torders\t3\t5\t\n8\t0\tshop\tbad\t3\t5\tthe index `i` has 2 entries for 3 rows\n.\n";
+    let tables = parse(text, |fields| read_table(fields, &names())).unwrap();
+    assert_eq!((tables[0].rows, tables[0].entries, tables[0].problem.as_str()), (3, 5, ""));
+    assert_eq!((tables[1].name.as_str(), tables[1].problem.contains("2 entries")), ("shop.bad", true));
+}

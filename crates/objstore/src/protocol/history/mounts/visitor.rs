@@ -1,0 +1,87 @@
+//! A visitor: a program that reads states of a database which it does not own, beside the owner or without one.
+//!
+//! It writes nothing to the bucket but the pins of what it reads, which are those of a copy (pin.rs).
+
+use crate::client;
+use crate::config::StoreConfig;
+use crate::error::{Result, StoreError};
+use crate::files::{Files, FilesConfig};
+use crate::log::LogFn;
+use crate::machine::Executor;
+use crate::protocol::history::clone::{CloneRequest, Pins};
+use crate::protocol::history::mounts::mount::{Hold, Mount, write_directory};
+use crate::protocol::history::past::Past;
+use crate::protocol::history::pin;
+use crate::protocol::history::snapshot::Moment;
+use crate::protocol::inspection::diff::PRESENT;
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::local::random_nonce;
+use crate::requests::bucket::Bucket;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads states of one database.
+pub struct Visitor {
+    bucket: Bucket,
+    files: Arc<Files>,
+    creator: String,
+    executor: Arc<Executor>,
+}
+
+impl Visitor {
+    /// Connects as `config` says. Its part cache is in `cache_dir`; `local_dir` should be absent; `server_id` is shown to people.
+    ///
+    /// Errors: `Invalid` for a configuration that cannot be used; `NotFound` without a database; those of the bucket and of the
+    /// local disk. Requests: a GET. Requires: not called on a thread of a tokio runtime.
+    pub fn open(config: &StoreConfig, log: LogFn) -> Result<Self> {
+        Self::over(client::connect(config, Arc::default())?, config, log)
+    }
+
+    /// A visitor of the database in `bucket`.
+    pub(in crate::protocol) fn over(bucket: Bucket, config: &StoreConfig, log: LogFn) -> Result<Self> {
+        let executor = Arc::new(Executor::new()?);
+        let identity = executor.block_on(Inspector::new(bucket.clone()).identity())?;
+        let files = Files::new(FilesConfig {
+            bucket: bucket.clone(),
+            local_dir: config.local_dir.clone(),
+            cache_dir: config.cache_dir.clone(),
+            cache_bytes: config.cache_bytes,
+            backlog_bytes_max: config.backlog_bytes_max,
+            db_uuid: identity.db_uuid,
+            interrupt: config.interrupt.clone(),
+            log,
+            runtime: executor.handle().clone(),
+        })?;
+        files.install(Vec::new(), Vec::new())?;
+        Ok(Self { bucket, files, creator: config.server_id.clone(), executor })
+    }
+
+    /// Holds the state that `when` names, which is [`PRESENT`] (all that is in the bucket), the name of a snapshot or a moment, and
+    /// writes what RocksDB needs beside the table files into `dir`, which must not exist.
+    ///
+    /// Errors, requests: those of [`Store::mount`](crate::protocol::Store::mount), and a DELETE when the mount is dropped. A process
+    /// that is killed leaves the pin, which `atollctl snapshot list` shows as a copy.
+    pub fn mount(&self, when: &str, dir: &Path) -> Result<Mount> {
+        let mut pins = Pins::default();
+        let key = pin::copy_key(&random_nonce()?);
+        let work = async {
+            let past = match when {
+                PRESENT => None,
+                when => Some(Past::named(&self.bucket, when).await?),
+            };
+            let request = CloneRequest {
+                past,
+                place: "a comparison of rows".to_owned(),
+                creator: self.creator.clone(),
+                discards_unfinished: false,
+            };
+            let moment = Inspector::new(self.bucket.clone()).pin_for_clone(&key, &request, &mut pins).await?;
+            write_directory(&self.bucket, &moment, dir).await?;
+            Ok::<Moment, StoreError>(moment)
+        };
+        let moment = self.files.block_on(work);
+        // Dropped after an error, it deletes the pins.
+        let hold = Hold::Visitor { executor: self.executor.clone(), pins };
+        Ok(Mount::new(&self.files, moment??, hold))
+    }
+}

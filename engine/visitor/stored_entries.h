@@ -1,0 +1,48 @@
+// The entries of one index of a table in one state, as they are stored.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/status.h"
+#include "catalog/catalog.h"
+#include "catalog/record.h"
+#include "lsm/past/past_database.h"
+
+namespace atoll::visitor {
+
+using Range = catalog::Doomed::Range;
+
+// Errors: kCorruption: the table has no column family.
+Status find_family(lsm::PastDatabase *state, const catalog::TableDef &table, lsm::Family **out);
+
+// The keys of the rows.
+Range rows_of(const catalog::TableDef &table);
+
+// Errors: kInterrupted (base/interrupt.h).
+Status check_interrupt();
+
+// Threads: one.
+class StoredEntries {
+ public:
+  // Moves to the first entry. Without open() there are none. Errors: kCorruption.
+  Status open(lsm::PastDatabase *state, const catalog::TableDef &table, const Range &keys);
+
+  bool valid() const { return entries_ != nullptr && entries_->Valid(); }
+  // Requires: valid().
+  // Without the bytes with which all keys of the index begin.
+  std::string_view key() const { return entries_->key().ToStringView().substr(keys_.begin.size()); }
+  std::string_view value() const { return entries_->value().ToStringView(); }
+  void next() { entries_->Next(); }
+
+  // Why there are no more. Errors: those of a read.
+  Status status() const { return entries_ == nullptr ? Status::Ok() : lsm::from_rocksdb(entries_->status()); }
+
+ private:
+  Range keys_;
+  rocksdb::Slice end_;  // of keys_, which RocksDB reads while the iterator lives
+  std::unique_ptr<rocksdb::Iterator> entries_;
+};
+
+}  // namespace atoll::visitor

@@ -1,0 +1,76 @@
+// See table_pairs.h.
+
+#include "visitor/table_pairs.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace atoll::visitor {
+namespace {
+
+using catalog::TableDef;
+using catalog::TablePtr;
+
+using Name = std::pair<std::string, std::string>;
+Name full_name(const TableDef &table) { return {table.database, table.name}; }
+
+// A restore to the past gives out the ids of what it left behind once more.
+using Identity = std::pair<uint32_t, uint64_t>;
+Identity identity_of(const TableDef &table) { return {table.id, table.created_us}; }
+
+template <typename Key>
+TablePtr take(std::map<Key, TablePtr> *tables, const Key &key) {
+  const auto found = tables->extract(key);
+  return found.empty() ? nullptr : found.mapped();
+}
+
+}  // namespace
+
+std::vector<TablePair> pair_tables(const std::vector<TablePtr> &before, const std::vector<TablePtr> &after) {
+  std::map<Identity, TablePtr> former;
+  for (const TablePtr &table : before) former[identity_of(*table)] = table;
+  std::vector<TablePair> pairs;
+  for (const TablePtr &table : after) pairs.push_back({take(&former, identity_of(*table)), table});
+  std::map<Name, TablePtr> left;
+  for (const auto &[identity, table] : former) left[full_name(*table)] = table;
+  for (TablePair &pair : pairs)
+    if (pair.before == nullptr) pair.before = take(&left, full_name(*pair.after));
+  std::sort(pairs.begin(), pairs.end(), [](const TablePair &one, const TablePair &other) {
+    return full_name(*one.after) < full_name(*other.after);
+  });
+  for (const auto &[name, table] : left) pairs.push_back({table, nullptr});
+  return pairs;
+}
+
+Change change_of(const TablePair &pair) {
+  if (pair.before == nullptr) return Change::kAdded;
+  if (pair.after == nullptr) return Change::kDropped;
+  const TableDef &before = *pair.before, &after = *pair.after;
+  if (identity_of(before) != identity_of(after)) return Change::kRebuilt;
+  if (full_name(before) != full_name(after)) return Change::kRenamed;
+  const bool is_same = before.frm == after.frm && before.versions == after.versions &&
+                       before.indexes == after.indexes && before.column_ids == after.column_ids;
+  return is_same ? Change::kNone : Change::kAltered;
+}
+
+const char *name_of(Change change) {
+  switch (change) {
+    case Change::kNone:
+      return "";
+    case Change::kAdded:
+      return "added";
+    case Change::kDropped:
+      return "dropped";
+    case Change::kRebuilt:
+      return "rebuilt";
+    case Change::kRenamed:
+      return "renamed";
+    case Change::kAltered:
+      return "altered";
+  }
+  return "";
+}
+
+}  // namespace atoll::visitor

@@ -1,0 +1,59 @@
+// Goal:   a table is found again under another name, and as another table under its name.
+// Method: definitions made by hand.
+#include "visitor/table_pairs.h"
+
+#include <gtest/gtest.h>
+
+namespace atoll::visitor {
+namespace {
+
+catalog::TablePtr table(uint32_t id, const char *name, uint64_t created_us = 1, size_t columns = 1) {
+  auto def = std::make_shared<catalog::TableDef>();
+  def->id = id;
+  def->database = "shop";
+  def->name = name;
+  def->created_us = created_us;
+  def->column_ids.resize(columns);
+  return def;
+}
+
+Change only_change(const catalog::TablePtr &before, const catalog::TablePtr &after) {
+  const std::vector<TablePair> pairs = pair_tables({before}, {after});
+  EXPECT_EQ(pairs.size(), 1u);
+  return change_of(pairs.front());
+}
+
+TEST(TablePairs, AnUnchangedTableIsPairedWithItself) {
+  EXPECT_EQ(only_change(table(1, "orders"), table(1, "orders")), Change::kNone);
+}
+
+TEST(TablePairs, ARenamedTableIsFoundByItsId) {
+  EXPECT_EQ(only_change(table(1, "orders"), table(1, "orders_2025")), Change::kRenamed);
+}
+
+TEST(TablePairs, ATableThatAnAlterCopiedIsFoundByItsName) {
+  EXPECT_EQ(only_change(table(1, "orders"), table(2, "orders", 2)), Change::kRebuilt);
+}
+
+TEST(TablePairs, ANewColumnIsAnAlteration) {
+  EXPECT_EQ(only_change(table(1, "orders"), table(1, "orders", 1, 2)), Change::kAltered);
+}
+
+TEST(TablePairs, AnIdThatWasGivenOutAgainIsAnotherTable) {
+  const std::vector<TablePair> pairs = pair_tables({table(1, "lost", 5)}, {table(1, "made_instead", 9)});
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(change_of(pairs[0]), Change::kAdded);
+  EXPECT_EQ(change_of(pairs[1]), Change::kDropped);
+  EXPECT_EQ(pairs[1].before->name, "lost");
+}
+
+TEST(TablePairs, ARenameAndANewTableUnderTheFormerNameAreBothSeen) {
+  const std::vector<TablePair> pairs =
+      pair_tables({table(1, "orders")}, {table(2, "orders", 2), table(1, "orders_old")});
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(change_of(pairs[0]), Change::kAdded);
+  EXPECT_EQ(change_of(pairs[1]), Change::kRenamed);
+}
+
+}  // namespace
+}  // namespace atoll::visitor
