@@ -253,7 +253,8 @@ def compare(server: Server, indexes: dict[str, str]) -> None:
     assert len(rows["a"]) == len(rows["i"])
     assert server.run("CHECK TABLE a EXTENDED", database="r")[-1][-1] == "OK"
     for name, column in indexes.items():
-        query = f"SELECT {column}, COUNT(*) FROM {{}} FORCE INDEX ({name}) GROUP BY {column} ORDER BY 2, HEX({column})"
+        order = f"ORDER BY 2, HEX({column}), {column}"
+        query = f"SELECT {column}, COUNT(*) FROM {{}} FORCE INDEX ({name}) GROUP BY {column} {order}"
         assert server.run(query.format("a"), database="r") == server.run(query.format("i"), database="r")
 
 
