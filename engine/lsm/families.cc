@@ -21,6 +21,19 @@ uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, cons
   return db->GetIntProperty(handle, name, &value) ? value : 0;
 }
 
+std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle,
+                                               std::string_view begin, std::string_view end) {
+  rocksdb::ColumnFamilyMetaData levels;
+  db->GetColumnFamilyMetaData(handle, &levels);
+  std::vector<rocksdb::SstFileMetaData> files;
+  for (const rocksdb::LevelMetaData &level : levels.levels) {
+    for (const rocksdb::SstFileMetaData &file : level.files) {
+      if (file.largestkey >= begin && file.smallestkey < end) files.push_back(file);
+    }
+  }
+  return files;
+}
+
 FamilyRegistry::FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings)
     : db_(db),
       parts_(parts),

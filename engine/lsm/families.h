@@ -27,6 +27,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -39,6 +40,10 @@ namespace atoll::lsm {
 
 // Returns one of RocksDB's figures of a family; 0 when RocksDB does not have it.
 uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, const std::string &name);
+
+// Returns the table files of a family that may have keys from `begin` to `end`, which is not one of them.
+std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle,
+                                               std::string_view begin, std::string_view end);
 
 // The size of an entry of one index on disk, by which the bytes of a range become an estimate of its entries.
 struct EntrySize {

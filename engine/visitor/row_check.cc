@@ -12,8 +12,6 @@
 namespace atoll::visitor {
 namespace {
 
-constexpr uint64_t kKeysPerQuestion = 1024;  // whether the check was interrupted
-
 // Reads the pieces of a row that is too large to be one value. Errors: kCorruption, and those of a read.
 Status read_pieces(lsm::PastDatabase *state, const catalog::TableDef &table, std::string_view key,
                    std::string_view stored) {
@@ -23,8 +21,7 @@ Status read_pieces(lsm::PastDatabase *state, const catalog::TableDef &table, std
   codec::RowJoiner joiner(row, key, &whole);
   StoredEntries pieces;
   ATOLL_RETURN_IF_ERROR(pieces.open(state, table, {table.family_id, joiner.start(), joiner.end()}));
-  for (; pieces.valid(); pieces.next())
-    ATOLL_RETURN_IF_ERROR(joiner.add(joiner.start() + std::string(pieces.key()), pieces.value()));
+  for (; pieces.valid(); pieces.next()) ATOLL_RETURN_IF_ERROR(joiner.add(pieces.whole_key(), pieces.value()));
   ATOLL_RETURN_IF_ERROR(pieces.status());
   lsm::Crc32c checksum;
   checksum.add(whole);
@@ -39,8 +36,7 @@ Status count_entries(lsm::PastDatabase *state, const catalog::TableDef &table, c
   for (*count = 0; entries.valid(); entries.next()) {
     if (++*count % kKeysPerQuestion == 0) ATOLL_RETURN_IF_ERROR(check_interrupt());
     if (!is_primary || !codec::is_large_row(entries.value())) continue;
-    const std::string key = index_range(table, index.ordinal).begin + std::string(entries.key());
-    ATOLL_RETURN_IF_ERROR(read_pieces(state, table, key, entries.value()));
+    ATOLL_RETURN_IF_ERROR(read_pieces(state, table, entries.whole_key(), entries.value()));
   }
   return entries.status();
 }

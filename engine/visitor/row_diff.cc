@@ -15,7 +15,6 @@ namespace atoll::visitor {
 namespace {
 
 constexpr size_t kBatchKeys = 32;  // a row has at most 4 MiB, so a batch at most 256 MiB of both states
-constexpr uint64_t kKeysPerQuestion = 1024;  // whether the comparison was interrupted
 
 Status compare_all(StoredEntries *before, StoredEntries *after, RowCounts *counts) {
   while (before->valid() || after->valid()) {

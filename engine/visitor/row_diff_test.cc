@@ -1,7 +1,6 @@
 // Goal:   two states of a table differ by exactly the rows that a sorted map says, wherever the rows are: in
-// files of any
-//         level, in a family of their own, deleted, written again; only keys of files that differ are looked
-//         at.
+//         files of any level, in a family of their own, deleted, written again. Only keys of files that
+//         differ are looked at.
 // Method: random changes of a copy of a database, flushed and compacted at random. The seed is printed;
 //         ATOLL_TEST_SEED repeats a run.
 #include "visitor/row_diff.h"
@@ -16,6 +15,7 @@
 
 #include "catalog/record.h"
 #include "codec/test_tables.h"
+#include "lsm/families.h"
 #include "lsm/test_database.h"
 #include "visitor/row_check.h"
 
@@ -43,12 +43,9 @@ class StateOfTest final : public lsm::PastDatabase {
 
   std::vector<lsm::PastFile> files(lsm::Family *family, std::string_view begin,
                                    std::string_view end) override {
-    rocksdb::ColumnFamilyMetaData levels;
-    lsm::Raw::of(family)->GetColumnFamilyMetaData(family->handle(), &levels);
     std::vector<lsm::PastFile> found;
-    for (const auto &level : levels.levels)
-      for (const auto &file : level.files)
-        if (file.largestkey >= begin && file.smallestkey < end) found.push_back(past_file(file));
+    for (const auto &file : lsm::files_in(lsm::Raw::of(family), family->handle(), begin, end))
+      found.push_back(past_file(file));
     return found;
   }
 

@@ -22,6 +22,8 @@ Range rows_of(const catalog::TableDef &table);
 
 // Errors: kInterrupted (base/interrupt.h).
 Status check_interrupt();
+// A loop over keys calls check_interrupt() once for this number of them.
+inline constexpr uint64_t kKeysPerQuestion = 1024;
 
 // Threads: one.
 class StoredEntries {
@@ -31,8 +33,9 @@ class StoredEntries {
 
   bool valid() const { return entries_ != nullptr && entries_->Valid(); }
   // Requires: valid().
+  std::string_view whole_key() const { return entries_->key().ToStringView(); }
   // Without the bytes with which all keys of the index begin.
-  std::string_view key() const { return entries_->key().ToStringView().substr(keys_.begin.size()); }
+  std::string_view key() const { return whole_key().substr(keys_.begin.size()); }
   std::string_view value() const { return entries_->value().ToStringView(); }
   void next() { entries_->Next(); }
 

@@ -39,6 +39,7 @@ use objstore::protocol::{FsckOptions, Inspector, Past, VerifyReport};
 use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
 use output::{Printer, Table, age, size};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,8 +152,8 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         Command::Roots { .. } => roots(printer, inspector).await,
         Command::Commits { .. } => commits(printer, inspector).await,
         Command::Verify { restore: true, scratch, rows, .. } => {
-            let place = rows::Place { config: complete_config(cli).await?, scratch: scratch.clone() };
-            prove::run(printer, inspector, &place, *rows).await
+            let place = place_of_rows(cli, *rows, scratch.as_deref()).await?;
+            prove::run(printer, inspector, scratch.as_deref(), place.as_ref()).await
         }
         Command::Verify { deep, .. } => verify(printer, inspector, *deep).await,
         Command::Fsck { deep, grace_hours, .. } => {
@@ -160,12 +161,9 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
         }
         Command::Du { indexes, .. } => du::run(printer, inspector, *indexes).await,
-        Command::Diff { first, second, rows: false, .. } => {
-            diff::run(printer, inspector, first, second, None).await
-        }
-        Command::Diff { first, second, scratch, .. } => {
-            let place = rows::Place { config: complete_config(cli).await?, scratch: scratch.clone() };
-            diff::run(printer, inspector, first, second, Some(&place)).await
+        Command::Diff { first, second, rows, scratch, .. } => {
+            let place = place_of_rows(cli, *rows, scratch.as_deref()).await?;
+            diff::run(printer, inspector, first, second, place.as_ref()).await
         }
         Command::Tail { seconds, .. } => tail::run(printer, inspector.clone(), *seconds).await,
         Command::Cost { options, .. } => cost::run(printer, inspector, options).await,
@@ -203,6 +201,18 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         | Command::Completion { .. }
         | Command::Man { .. } => Ok(true),
     }
+}
+
+/// Where rows are read. None: they are not wanted. Errors, requests: as [`complete_config`], if they are.
+async fn place_of_rows(
+    cli: &Cli,
+    is_wanted: bool,
+    scratch: Option<&Path>,
+) -> Result<Option<rows::Place>, StoreError> {
+    if !is_wanted {
+        return Ok(None);
+    }
+    Ok(Some(rows::Place { config: complete_config(cli).await?, scratch: scratch.map(Path::to_owned) }))
 }
 
 /// Clones the database of `inspector` into `new_url`. True: the clone was made.
@@ -243,7 +253,7 @@ fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
     let config = config_of(cli, cli.command.url());
     if let Some(path) = config.url.strip_prefix("file://") {
         // Connecting creates the directory for a server; a tool only looks.
-        if !std::path::Path::new(path).is_dir() {
+        if !Path::new(path).is_dir() {
             return Err(StoreError::Invalid(format!("there is no directory {path}")));
         }
     }

@@ -11,14 +11,14 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Restores into a scratch directory at `place` and reads all table files; if asked to, also all rows. True: a restore works.
+/// Restores into a scratch directory below `place` and reads all table files, with `rows` all rows too. True: a restore works.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
-    place: &Place,
-    reads_rows: bool,
+    place: Option<&Path>,
+    rows: Option<&Place>,
 ) -> Result<bool, StoreError> {
-    let scratch = Scratch::new(place.scratch.as_deref())?;
+    let scratch = Scratch::new(place)?;
     let bar = bytes_bar(printer);
     let proof = inspector
         .prove_restore(&scratch.0, &ask::this_process(), |done, total| show(&bar, done, total))
@@ -26,8 +26,10 @@ pub(crate) async fn run(
     bar.finish_and_clear();
     let mut proof = proof?;
     inspector.leave_proof(&proof).await?;
-    if reads_rows && proof.is_restorable {
-        read_rows(inspector, place, &mut proof).await?;
+    if let Some(rows) = rows
+        && proof.is_restorable
+    {
+        read_rows(inspector, rows, &mut proof).await?;
         inspector.leave_proof(&proof).await?;
     }
     match printer.is_json() {

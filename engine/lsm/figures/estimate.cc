@@ -102,7 +102,7 @@ struct FilePart {
 };
 
 // The parts of the family's tables inside [begin, end), in the order of their ends.
-std::vector<FilePart> files_in(rocksdb::DB *db, Family *family, std::string_view begin,
+std::vector<FilePart> parts_in(rocksdb::DB *db, Family *family, std::string_view begin,
                                std::string_view end) {
   rocksdb::ColumnFamilyMetaData files;
   db->GetColumnFamilyMetaData(family->handle(), &files);
@@ -276,15 +276,11 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
       return found->second.bytes;
     }
   }
-  rocksdb::ColumnFamilyMetaData files;
-  Raw::of(family)->GetColumnFamilyMetaData(family->handle(), &files);
+  const std::vector<rocksdb::SstFileMetaData> files =
+      files_in(Raw::of(family), family->handle(), view(range.start), view(range.limit));
   const rocksdb::SstFileMetaData *largest = nullptr;
-  for (const auto &level : files.levels) {
-    for (const auto &file : level.files) {
-      if (file.largestkey < view(range.start) || view(range.limit) <= file.smallestkey) continue;
-      if (largest == nullptr || file.size > largest->size) largest = &file;
-    }
-  }
+  for (const rocksdb::SstFileMetaData &file : files)
+    if (largest == nullptr || file.size > largest->size) largest = &file;
   double bytes = kEntryBytesGuess;
   if (largest != nullptr) {
     const Range one(largest->smallestkey, largest->smallestkey);
@@ -306,7 +302,7 @@ std::vector<std::string> DatabaseImpl::split(Family *family, std::string_view be
                                              size_t pieces) {
   if (pieces < 2 || begin >= end) return {};
   rocksdb::DB *const database = Raw::of(family);
-  const std::vector<FilePart> files = files_in(database, family, begin, end);
+  const std::vector<FilePart> files = parts_in(database, family, begin, end);
   if (files.size() >= kFilesPerPiece * pieces) return cut_between_files(files, end, pieces);
 
   const size_t per_file =

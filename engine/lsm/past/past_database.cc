@@ -96,12 +96,9 @@ class PastDatabaseImpl final : public PastDatabase {
   uint64_t commit_us() const override { return atoll_mount_commit_us(mount_.get()); }
 
   std::vector<PastFile> files(Family *family, std::string_view begin, std::string_view end) override {
-    rocksdb::ColumnFamilyMetaData levels;
-    db_->GetColumnFamilyMetaData(family->handle(), &levels);
     std::vector<PastFile> found;
-    for (const rocksdb::LevelMetaData &level : levels.levels)
-      for (const rocksdb::SstFileMetaData &file : level.files)
-        if (file.largestkey >= begin && file.smallestkey < end) found.push_back(past_file(file));
+    for (const rocksdb::SstFileMetaData &file : files_in(db_.get(), family->handle(), begin, end))
+      found.push_back(past_file(file));
     return found;
   }
 
@@ -113,8 +110,8 @@ class PastDatabaseImpl final : public PastDatabase {
   }
 
  private:
-  // Starts to fetch the file into the part cache: who reads all keys of a file reads block after block, and
-  // would wait for each part.
+  // Starts to fetch the file into the part cache. ChangedKeys reads a file block after block, and would
+  // otherwise wait for each part of it.
   void fetch(const PastFile &file) const {
     atoll_file *opened = nullptr;
     if (!bridge::ok(atoll_mount_open_file(mount_.get(), file.number, &opened))) return;

@@ -51,19 +51,6 @@ class CancellableFiles final : public rocksdb::FileSystemWrapper {
   const IsCancelled &is_cancelled_;
 };
 
-std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, Family *family, std::string_view begin,
-                                               std::string_view end) {
-  rocksdb::ColumnFamilyMetaData levels;
-  db->GetColumnFamilyMetaData(family->handle(), &levels);
-  std::vector<rocksdb::SstFileMetaData> files;
-  for (const rocksdb::LevelMetaData &level : levels.levels) {
-    for (const rocksdb::SstFileMetaData &file : level.files) {
-      if (file.largestkey >= begin && file.smallestkey < end) files.push_back(file);
-    }
-  }
-  return files;
-}
-
 }  // namespace
 
 // RocksDB does not keep the files while they are read here: one that a compaction removed meanwhile is no
@@ -77,13 +64,13 @@ Status DatabaseImpl::verify_files(Family *family, std::string_view begin, std::s
   options.env = env.get();
   rocksdb::ReadOptions read;
   read.readahead_size = kReadBytes;
-  for (const rocksdb::SstFileMetaData &file : files_in(db, family, begin, end)) {
+  for (const rocksdb::SstFileMetaData &file : files_in(db, family->handle(), begin, end)) {
     const std::string path = file.db_path + file.name;
     const Status status = from_rocksdb(rocksdb::VerifySstFileChecksum(options, rocksdb::EnvOptions(options),
                                                                       read, path, file.largest_seqno));
     if (is_cancelled()) return Status(Code::kInterrupted, "");
     if (status.ok()) continue;
-    for (const rocksdb::SstFileMetaData &live : files_in(db, family, begin, end)) {
+    for (const rocksdb::SstFileMetaData &live : files_in(db, family->handle(), begin, end)) {
       if (live.file_number == file.file_number) return status.with("table file " + path);
     }
   }

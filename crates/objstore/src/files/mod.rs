@@ -28,6 +28,7 @@ pub(crate) use registry::object_key;
 pub use snapshot::{FileChanges, FilesSnapshot, Uploaded};
 
 use crate::cache::Cache;
+use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
 use crate::log::LogFn;
@@ -80,6 +81,29 @@ pub struct FilesConfig {
     pub interrupt: Interrupt,
     pub log: LogFn,
     pub runtime: tokio::runtime::Handle,
+}
+
+impl FilesConfig {
+    /// What `config` says, for the database `db_uuid` in `bucket`.
+    pub(crate) fn of(
+        config: &StoreConfig,
+        bucket: Bucket,
+        db_uuid: String,
+        log: LogFn,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        Self {
+            bucket,
+            local_dir: config.local_dir.clone(),
+            cache_dir: config.cache_dir.clone(),
+            cache_bytes: config.cache_bytes,
+            backlog_bytes_max: config.backlog_bytes_max,
+            db_uuid,
+            interrupt: config.interrupt.clone(),
+            log,
+            runtime,
+        }
+    }
 }
 
 /// An object to delete, and the generation at which RocksDB gave it up.

@@ -82,17 +82,8 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     let Opened { owner, directory, base } =
         executor.block_on(own(config, &bucket, &log, &options, &home, local_state))?;
     options.opener.opened();
-    let files = Files::new(FilesConfig {
-        bucket: bucket.clone(),
-        local_dir: config.local_dir.clone(),
-        cache_dir: config.cache_dir.clone(),
-        cache_bytes: config.cache_bytes,
-        backlog_bytes_max: config.backlog_bytes_max,
-        db_uuid: owner.db_uuid.clone(),
-        interrupt: config.interrupt.clone(),
-        log: log.clone(),
-        runtime: executor.handle().clone(),
-    })?;
+    let (db_uuid, runtime) = (owner.db_uuid.clone(), executor.handle().clone());
+    let files = Files::new(FilesConfig::of(config, bucket.clone(), db_uuid, log.clone(), runtime))?;
     files.set_epoch(owner.epoch.number);
     refuse_unreadable(&directory.files)?;
     let noted = read_notes(&owner.local_dir, &owner.db_uuid)?;

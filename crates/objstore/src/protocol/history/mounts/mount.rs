@@ -73,16 +73,9 @@ impl Store {
         shared.mounts.lock().insert(pin.clone());
         let hold = Hold::Owner { shared: shared.clone(), pin: pin.clone() };
         let work = async {
-            let request = CloneRequest {
-                past: Some(Past::named(&shared.bucket, when).await?),
-                place: schema.to_owned(),
-                creator: shared.server_id.clone(),
-                discards_unfinished: false,
-            };
-            let inspector = Inspector::new(shared.bucket.clone());
-            let moment = inspector.pin_for_clone(&pin, &request, &mut Pins::default()).await?;
-            write_directory(&shared.bucket, &moment, dir).await?;
-            Ok::<Moment, StoreError>(moment)
+            let past = Past::named(&shared.bucket, when).await?;
+            let request = request(Some(past), schema, &shared.server_id);
+            hold_in(&shared.bucket, &pin, &request, &mut Pins::default(), dir).await
         };
         Ok(Mount::new(&shared.files, shared.files.block_on(work)??, hold))
     }
@@ -125,8 +118,25 @@ impl Mount {
     }
 }
 
-/// Writes what RocksDB needs beside the table files of `moment` into `dir`, which must not exist.
-pub(in crate::protocol) async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
+/// What a mount holds: the state of `past`; None: what is in the bucket now. `place`, `creator`: for people.
+pub(in crate::protocol) fn request(past: Option<Past>, place: &str, creator: &str) -> CloneRequest {
+    CloneRequest { past, place: place.to_owned(), creator: creator.to_owned(), discards_unfinished: false }
+}
+
+/// Pins the state under the name `key`, and writes what RocksDB needs beside its table files into `dir`, which must not exist.
+pub(in crate::protocol) async fn hold_in(
+    bucket: &Bucket,
+    key: &str,
+    request: &CloneRequest,
+    pins: &mut Pins,
+    dir: &Path,
+) -> Result<Moment> {
+    let moment = Inspector::new(bucket.clone()).pin_for_clone(key, request, pins).await?;
+    write_directory(bucket, &moment, dir).await?;
+    Ok(moment)
+}
+
+async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
     let root = &moment.image.root;
     write_manifest(bucket, root, dir).await?;
     let mut logs = LogWriter::new(dir.to_owned(), root.wal_min);

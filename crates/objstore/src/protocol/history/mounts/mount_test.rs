@@ -21,12 +21,12 @@ impl Fixture {
     }
 }
 
-/// All bytes of all table files.
-fn read_all(mount: &Mount) -> Vec<(u64, Vec<u8>)> {
+/// The number, checksum and bytes of each table file.
+pub(in crate::protocol) fn read_all(mount: &Mount) -> Vec<(u64, u32, Vec<u8>)> {
     let read = |(number, bytes): (u64, u64)| {
         let mut content = vec![0; bytes as usize];
         assert_eq!(mount.open(number).unwrap().read(0, &mut content, false).unwrap() as u64, bytes);
-        (number, content)
+        (number, mount.file_crc32c(number).unwrap(), content)
     };
     mount.list().map(read).collect()
 }

@@ -4,15 +4,14 @@
 
 use crate::client;
 use crate::config::StoreConfig;
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::files::{Files, FilesConfig};
 use crate::log::LogFn;
 use crate::machine::Executor;
-use crate::protocol::history::clone::{CloneRequest, Pins};
-use crate::protocol::history::mounts::mount::{Hold, Mount, write_directory};
+use crate::protocol::history::clone::Pins;
+use crate::protocol::history::mounts::mount::{Hold, Mount, hold_in, request};
 use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
-use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::diff::PRESENT;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::local::random_nonce;
@@ -41,17 +40,8 @@ impl Visitor {
     pub(in crate::protocol) fn over(bucket: Bucket, config: &StoreConfig, log: LogFn) -> Result<Self> {
         let executor = Arc::new(Executor::new()?);
         let identity = executor.block_on(Inspector::new(bucket.clone()).identity())?;
-        let files = Files::new(FilesConfig {
-            bucket: bucket.clone(),
-            local_dir: config.local_dir.clone(),
-            cache_dir: config.cache_dir.clone(),
-            cache_bytes: config.cache_bytes,
-            backlog_bytes_max: config.backlog_bytes_max,
-            db_uuid: identity.db_uuid,
-            interrupt: config.interrupt.clone(),
-            log,
-            runtime: executor.handle().clone(),
-        })?;
+        let runtime = executor.handle().clone();
+        let files = Files::new(FilesConfig::of(config, bucket.clone(), identity.db_uuid, log, runtime))?;
         files.install(Vec::new(), Vec::new())?;
         Ok(Self { bucket, files, creator: config.server_id.clone(), executor })
     }
@@ -69,15 +59,8 @@ impl Visitor {
                 PRESENT => None,
                 when => Some(Past::named(&self.bucket, when).await?),
             };
-            let request = CloneRequest {
-                past,
-                place: "a comparison of rows".to_owned(),
-                creator: self.creator.clone(),
-                discards_unfinished: false,
-            };
-            let moment = Inspector::new(self.bucket.clone()).pin_for_clone(&key, &request, &mut pins).await?;
-            write_directory(&self.bucket, &moment, dir).await?;
-            Ok::<Moment, StoreError>(moment)
+            let request = request(past, "a comparison of rows", &self.creator);
+            hold_in(&self.bucket, &key, &request, &mut pins, dir).await
         };
         let moment = self.files.block_on(work);
         // Dropped after an error, it deletes the pins.

@@ -4,7 +4,7 @@
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
 use crate::protocol::format::names;
-use crate::protocol::history::mounts::mount::Mount;
+use crate::protocol::history::mounts::mount_test::read_all;
 use crate::protocol::history::mounts::visitor::Visitor;
 use crate::protocol::history::snapshot_test::Fixture;
 use crate::protocol::inspection::diff::PRESENT;
@@ -19,16 +19,6 @@ fn visitor(f: &Fixture) -> Visitor {
         ..config(f.dir.path(), "visitor:1", Durability::Sync)
     };
     Visitor::over(f.bucket.clone(), &config, Arc::new(|_, _| {})).unwrap()
-}
-
-/// The number, checksum and bytes of each table file.
-fn read_all(mount: &Mount) -> Vec<(u64, u32, Vec<u8>)> {
-    let read = |(number, bytes): (u64, u64)| {
-        let mut content = vec![0; bytes as usize];
-        assert_eq!(mount.open(number).unwrap().read(0, &mut content, false).unwrap() as u64, bytes);
-        (number, mount.file_crc32c(number).unwrap(), content)
-    };
-    mount.list().map(read).collect()
 }
 
 #[test]
