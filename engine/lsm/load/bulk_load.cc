@@ -52,7 +52,7 @@ class BulkLoadImpl final : public BulkLoad {
   Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) override;
   Status finish(const std::function<bool(double)> &progress) override;
   // Called after finish(), which leaves no thread that could change the results.
-  size_t duplicate_stream() const override ATOLL_UNCHECKED_THREADS { return duplicate_stream_; }
+  size_t duplicate_stream() const override { return duplicate_stream_; }
   std::string_view duplicate_key() const override ATOLL_UNCHECKED_THREADS { return duplicate_key_; }
   std::string_view duplicate_value() const override ATOLL_UNCHECKED_THREADS { return duplicate_value_; }
 
@@ -65,6 +65,7 @@ class BulkLoadImpl final : public BulkLoad {
   void finish_next_streams(std::atomic<size_t> *next);
   void wait_for_workers(const std::atomic<size_t> &finished, size_t workers, uint64_t rows,
                         const std::function<bool(double)> &progress);
+  bool is_stopped(size_t number) const { return abort_.load() || number >= duplicate_stream_.load(); }
   void remember(const Status &status);
   void remove_files();
   Status ingest();
@@ -79,7 +80,9 @@ class BulkLoadImpl final : public BulkLoad {
   std::atomic<uint64_t> rows_written_{0};
   Mutex result_mutex_;
   Status result_ ATOLL_GUARDED_BY(result_mutex_);  // the first failure
-  size_t duplicate_stream_ ATOLL_GUARDED_BY(result_mutex_) = 0;
+  // The first stream that has a duplicate. It and those after it stop; those before go on: a row that comes
+  // twice has each of its index entries twice, and the duplicate to report is that of the rows.
+  std::atomic<size_t> duplicate_stream_{SIZE_MAX};
   std::string duplicate_key_ ATOLL_GUARDED_BY(result_mutex_);
   std::string duplicate_value_ ATOLL_GUARDED_BY(result_mutex_);
 };
@@ -169,7 +172,7 @@ Status BulkLoadImpl::check_order(size_t number, std::string_view key, std::strin
 
 Status BulkLoadImpl::duplicate(size_t number, std::string_view key, std::string_view value) {
   MutexLock lock(result_mutex_);
-  if (duplicate_key_.empty()) {
+  if (number < duplicate_stream_) {
     duplicate_stream_ = number;
     duplicate_key_.assign(key);
     duplicate_value_.assign(value);
@@ -221,11 +224,11 @@ void BulkLoadImpl::wait_for_workers(const std::atomic<size_t> &finished, size_t 
 void BulkLoadImpl::finish_next_streams(std::atomic<size_t> *next) {
   for (;;) {
     const size_t number = next->fetch_add(1);
-    if (number >= streams_.size() || abort_.load()) return;
+    if (number >= streams_.size() || is_stopped(number)) return;
     const Status status = guarded([&] { return finish_stream(number); });
     if (status.ok()) continue;
     remember(status);
-    abort_.store(true);
+    if (status.code() != Code::kDuplicate) abort_.store(true);
   }
 }
 
@@ -238,7 +241,7 @@ Status BulkLoadImpl::finish_stream(size_t number) {
   Stream &stream = *streams_[number];
   if (stream.sort != nullptr) {
     uint64_t unreported = 0;
-    const auto is_aborted = [this] { return abort_.load(std::memory_order_relaxed); };
+    const auto is_aborted = [this, number] { return is_stopped(number); };
     const auto write = [&](std::string_view key, std::string_view value) {
       if (++unreported == 1024) {
         rows_written_.fetch_add(unreported, std::memory_order_relaxed);

@@ -313,6 +313,20 @@ TEST_F(BulkLoadTest, duplicates_are_found_in_both_kinds_of_stream) {
   }
 }
 
+TEST_F(BulkLoadTest, of_several_streams_with_duplicates_the_first_is_reported) {
+  constexpr uint64_t kRows = 50000;
+  auto load = database_->bulk_load(family_, kZstd);
+  const size_t rows = load->add_stream(false, nullptr);
+  const size_t index = load->add_stream(false, nullptr);
+  // The duplicate of the rows comes last in their order, that of the index first.
+  for (uint64_t i = 0; i < kRows; ++i) ASSERT_ATOLL_OK(load->add(rows, test_key(i), ""));
+  ASSERT_ATOLL_OK(load->add(rows, test_key(kRows - 1), ""));
+  for (int i = 0; i < 2; ++i) ASSERT_ATOLL_OK(load->add(index, test_key(kRows), ""));
+  EXPECT_EQ(load->finish(nullptr).code(), Code::kDuplicate);
+  EXPECT_EQ(load->duplicate_stream(), rows);
+  EXPECT_EQ(load->duplicate_key(), test_key(kRows - 1));
+}
+
 TEST_F(BulkLoadTest, duplicates_that_different_threads_add_are_found) {
   auto load = database_->bulk_load(family_, kZstd);
   const auto unique_bytes = [](std::string_view) { return size_t{14}; };

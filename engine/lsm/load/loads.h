@@ -49,7 +49,8 @@ class BulkLoad {
   // uploaded and noted as DDL. `progress` (may be null) gets the part that is done, 0 to 1, and returns false
   // to abort. Errors: as add(); kInterrupted: aborted.
   virtual Status finish(const std::function<bool(double)> &progress) = 0;
-  // After kDuplicate: the stream and the second of the two keys that clash.
+  // After kDuplicate: the stream and the second of the two keys that clash. Of several streams with
+  // duplicates, finish() reports the one that was added first.
   virtual size_t duplicate_stream() const = 0;
   virtual std::string_view duplicate_key() const = 0;
   virtual std::string_view duplicate_value() const { return {}; }

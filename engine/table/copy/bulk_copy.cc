@@ -156,8 +156,6 @@ Status BulkCopy::finish(const std::function<bool(double)> &progress, std::shared
     for (size_t i = 0; i < streams_.size(); i++)
       if (streams_[i] == load_->duplicate_stream() && (i == 0 || !layout_->is_primary(i - 1)))
         note_duplicate(i, load_->duplicate_key(), load_->duplicate_value());
-    if (pieces_stream_ == load_->duplicate_stream())  // which is sorted beside that of the rows
-      note_duplicate(0, codec::row_key_of(load_->duplicate_key()), codec::encode(codec::LargeRow()));
   }
   load_.reset();
   *layout = layout_;
