@@ -33,6 +33,8 @@ pub(crate) enum Hurt {
     Hangs,
     /// It is not carried out, and the connection is closed.
     Fails,
+    /// It is carried out after this time.
+    Waits(Duration),
 }
 
 /// Of the requests of `verb` for names that contain `part`, lets the first `skip` pass and hurts the next
@@ -68,6 +70,10 @@ impl Plan {
             Some(Hurt::Hangs) => std::future::pending().await,
             Some(Hurt::Fails) => {
                 Err(Error::Generic { store: "stuck", source: "the connection was closed".into() })
+            }
+            Some(Hurt::Waits(time)) => {
+                tokio::time::sleep(time).await;
+                Ok(())
             }
         }
     }

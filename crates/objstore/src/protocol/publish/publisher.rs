@@ -141,13 +141,15 @@ impl Publisher {
         }
     }
 
-    /// Keeps the rate below one publish per interval, unless somebody waits for the next.
+    /// Keeps the rate below one publish per interval, unless somebody waits for the next: also the merger, when it is behind.
     async fn rest(&self, started: Instant) {
         let interval = self.shared.tuning.publish_interval;
         while started.elapsed() < interval {
             let is_asked = {
                 let state = self.shared.state.lock();
-                state.publish_asked > state.publish_done || state.closing
+                let runs = &state.wal.runs;
+                let merger_waits = runs.is_unnamed() && runs.excess(&self.shared.tuning.merge) > 0;
+                merger_waits || state.publish_asked > state.publish_done || state.closing
             };
             if is_asked {
                 return;

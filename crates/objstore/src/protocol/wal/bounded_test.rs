@@ -208,6 +208,33 @@ fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
     assert!(read <= RESTORE_OBJECTS_MAX, "{read} objects");
 }
 
+/// A root takes so long that a merge needs the time of hundreds of chunks; one client commits, and each commit has its chunk.
+#[test]
+fn one_client_that_commits_faster_than_chunks_are_merged_is_held_back() {
+    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
+    let dir = scratch();
+    let config = config(dir.path(), "owner:1", Durability::Sync);
+    let mut db = Db::open(open_store(&config, &bucket, server_tuning()).unwrap(), dir.path(), true);
+    let mut model = Model::default();
+    db.store.publish(WAIT).unwrap();
+    store.hurt(Verb::Put, "/root/", 0, u32::MAX, Hurt::Waits(Duration::from_millis(500)));
+    let (started, mut commits, mut most) = (Instant::now(), 0, 0);
+    while started.elapsed() < Duration::from_secs(8) {
+        let position = db.commit(&mut model, 0b11, commits % 50, commits);
+        db.sync();
+        db.store.after_commit(position, WAIT).unwrap();
+        commits += 1;
+        if commits % 20 == 0 {
+            most = most.max(objects_to_read(&bucket));
+        }
+    }
+    assert!(commits > 200, "{commits} commits are no load");
+    assert!(most <= RESTORE_OBJECTS_MAX, "{most} objects");
+    lose(db, dir.path());
+    let read = restore(&bucket, &store, &model, commits);
+    assert!(read <= RESTORE_OBJECTS_MAX, "{read} objects");
+}
+
 /// Every request takes 30 ms, commits come as fast as they can: chunks arrive as fast as slots allow while each merge takes
 /// many round trips.
 #[test]

@@ -1,4 +1,5 @@
-//! How long the shipper waits between two chunks that commits wait for.
+//! How long the shipper waits between two chunks that commits wait for: spread over the time of a PUT, and longer while
+//! the merger is behind.
 //!
 //! Without a pace, the shipper cuts a chunk for each of the first commits that arrive together, until all PUTs are in flight.
 //! The other commits wait for one of these PUTs and then for their own. So the shipper spreads its cuts evenly over the time of a
@@ -12,6 +13,19 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The newest PUT has the weight of one in this many in the moving mean.
 const MEMORY: u32 = 8;
+
+/// What each superfluous object adds to the wait, and the longest wait that comes of it.
+const CATCH_UP_STEP: Duration = Duration::from_millis(4);
+const CATCH_UP_MAX: Duration = Duration::from_millis(100);
+
+/// The least time between two small chunks while merging is behind by `excess_objects`; zero: no wait.
+///
+/// One client whose commits each wait for a chunk sends them one at a time anyway, so a limit on the chunks in flight does not
+/// hold it back. The wait grows with the excess: chunks come as fast as they are merged, a few objects above the limit.
+pub(crate) fn catch_up_wait(excess_objects: usize) -> Duration {
+    let steps = u32::try_from(excess_objects).unwrap_or(u32::MAX);
+    CATCH_UP_STEP.saturating_mul(steps).min(CATCH_UP_MAX)
+}
 
 /// The pace of one shipper.
 #[derive(Debug, Default)]
@@ -51,6 +65,13 @@ mod tests {
             pace.arrived(MS(20));
         }
         assert!(pace.distance(4) >= MS(5) && pace.distance(4) < MS(6), "{pace:?}");
+    }
+
+    #[test]
+    fn the_wait_grows_with_what_is_left_to_merge() {
+        assert_eq!(catch_up_wait(0), Duration::ZERO);
+        assert_eq!(catch_up_wait(10), MS(40));
+        assert_eq!(catch_up_wait(usize::MAX), CATCH_UP_MAX);
     }
 
     #[test]

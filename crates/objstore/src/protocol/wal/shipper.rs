@@ -18,7 +18,7 @@ use crate::protocol::format::records::{WalChunk, WalSlot};
 use crate::protocol::format::slots::{decode_wal_slot, settle};
 use crate::protocol::shared::{Shared, Tuning};
 use crate::protocol::start::local::{random_nonce, read_wal_range, wal_path};
-use crate::protocol::wal::pace::Pace;
+use crate::protocol::wal::pace::{Pace, catch_up_wait};
 use crate::protocol::wal::wal_table::{Cut, Placed};
 use crate::requests::bucket::SlotOutcome;
 use crate::requests::upload::blocking;
@@ -56,7 +56,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         {
             match cut_next(&shared).await {
                 Ok(Some(chunk)) => {
-                    not_before = Instant::now() + pace.distance(shared.tuning.chunks_in_flight);
+                    not_before = next_cut_time(&shared, &pace, &chunk);
                     in_flight.push(send_timed(&shared, chunk));
                 }
                 Ok(None) => {
@@ -86,9 +86,24 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 /// How many chunks may be on their way: one when merging is behind, because then more commits gather in each
 /// chunk, and chunks arrive more slowly than they are merged.
 fn in_flight_max(shared: &Shared) -> usize {
+    if excess_objects(shared) > 0 { 1 } else { shared.tuning.chunks_in_flight }
+}
+
+/// How many objects of the WAL a restore would read beyond those that merging leaves when it keeps up.
+fn excess_objects(shared: &Shared) -> usize {
     let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
-    let is_behind = shared.state.lock().wal.runs.objects() > merge.objects_max + *chunks_in_flight;
-    if is_behind { 1 } else { *chunks_in_flight }
+    shared.state.lock().wal.runs.excess(merge).saturating_sub(*chunks_in_flight)
+}
+
+/// The earliest time of the cut after `chunk`.
+fn next_cut_time(shared: &Shared, pace: &Pace, chunk: &Chunk) -> Instant {
+    let mut wait = pace.distance(shared.tuning.chunks_in_flight);
+    if shared.tuning.merge.is_small_chunk(chunk.bytes.len() as u64) {
+        // The chunks of one more merge are what comes while a merge is on its way.
+        let behind = excess_objects(shared).saturating_sub(shared.tuning.merge.merge_chunks);
+        wait = wait.max(catch_up_wait(behind));
+    }
+    Instant::now() + wait
 }
 
 /// The time between two chunks that nobody waits for: with `async` a part of the lag that was promised, because every chunk

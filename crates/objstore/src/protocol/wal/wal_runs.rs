@@ -55,6 +55,11 @@ impl MergeLimits {
         runs_max: 40,
         run_bytes_max: 64 << 20,
     };
+
+    /// Whether a chunk of `bytes` is merged soon, and not only when there are more than `objects_max`.
+    pub(crate) fn is_small_chunk(&self, bytes: u64) -> bool {
+        bytes <= self.small_bytes_max / self.merge_chunks as u64
+    }
 }
 
 /// One object that goes into a merged one.
@@ -76,8 +81,8 @@ pub(crate) struct Merge {
 #[derive(Debug, Default)]
 pub(crate) struct RunTable {
     runs: Vec<WalRun>,
-    /// Something in `runs` is in no root yet.
-    is_unnamed: bool,
+    /// Objects that the last merged one replaces, while no root names that one: a restore still reads them.
+    replaced: usize,
     /// The object of the last merge that was begun, while it is not known to be in the bucket.
     begun: Option<WalRun>,
     loose_first: u64,
@@ -93,7 +98,7 @@ impl RunTable {
 
     /// Returns what to merge next; chunks from `arrived_end` on may not be in the bucket.
     pub(crate) fn plan(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
-        if self.is_unnamed {
+        if self.is_unnamed() {
             return None;
         }
         self.plan_runs(limits).or_else(|| self.plan_chunks(limits, arrived_end))
@@ -156,7 +161,7 @@ impl RunTable {
         self.runs.retain(|old| old.first < run.first || old.first >= run.end);
         let at = self.runs.partition_point(|old| old.first < run.first);
         self.runs.insert(at, run);
-        self.is_unnamed = true;
+        self.replaced = merge.sources.len();
         self.forget_loose_below(run.end);
     }
 
@@ -167,7 +172,7 @@ impl RunTable {
 
     /// Whether the next root will name a run that the newest does not.
     pub(crate) fn is_unnamed(&self) -> bool {
-        self.is_unnamed
+        self.replaced > 0
     }
 
     /// Notes that a root that names `runs` has been published, and needs no chunk below `first_needed`.
@@ -175,7 +180,9 @@ impl RunTable {
     /// A run that was merged while its chunks became superfluous is named once all the same, so
     /// that the collector learns of it.
     pub(crate) fn root_published(&mut self, runs: &[WalRun], first_needed: u64) {
-        self.is_unnamed = self.runs.iter().any(|run| !runs.contains(run));
+        if self.runs.iter().all(|run| runs.contains(run)) {
+            self.replaced = 0;
+        }
         self.runs.retain(|run| run.end > first_needed || !runs.contains(run));
         self.forget_loose_below(first_needed);
     }
@@ -190,6 +197,12 @@ impl RunTable {
     /// Objects that hold the WAL: runs, and chunks that are objects of their own.
     pub(crate) fn objects(&self) -> usize {
         self.runs.len() + self.loose.len()
+    }
+
+    /// How many objects of the WAL a restore would read now beyond `limits.objects_max`: in place of a merged object that no
+    /// root names yet, it reads those that went into it.
+    pub(crate) fn excess(&self, limits: &MergeLimits) -> usize {
+        (self.objects() + self.replaced.saturating_sub(1)).saturating_sub(limits.objects_max)
     }
 }
 
