@@ -26,8 +26,9 @@ use futures_util::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// GETs in flight: chunks have at most 2 MiB.
-const PARALLEL_GETS: usize = 16;
+/// GETs in flight. All chunks of one merge fit into memory anyway (MergeLimits), and the sooner it ends, the fewer chunks come
+/// meanwhile.
+const PARALLEL_GETS: usize = 32;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Runs until the database is closed or fenced.

@@ -89,19 +89,18 @@ fn in_flight_max(shared: &Shared) -> usize {
     if excess_objects(shared) > 0 { 1 } else { shared.tuning.chunks_in_flight }
 }
 
-/// How many objects of the WAL a restore would read beyond those that merging leaves when it keeps up.
+/// How many objects of the WAL a restore would read beyond those that merging leaves when it keeps up: half a merge may be
+/// waiting besides.
 fn excess_objects(shared: &Shared) -> usize {
     let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
-    shared.state.lock().wal.runs.excess(merge).saturating_sub(*chunks_in_flight)
+    shared.state.lock().wal.runs.excess(merge).saturating_sub(merge.merge_chunks / 2 + chunks_in_flight)
 }
 
 /// The earliest time of the cut after `chunk`.
 fn next_cut_time(shared: &Shared, pace: &Pace, chunk: &Chunk) -> Instant {
     let mut wait = pace.distance(shared.tuning.chunks_in_flight);
     if shared.tuning.merge.is_small_chunk(chunk.bytes.len() as u64) {
-        // The chunks of one more merge are what comes while a merge is on its way.
-        let behind = excess_objects(shared).saturating_sub(shared.tuning.merge.merge_chunks);
-        wait = wait.max(catch_up_wait(behind));
+        wait = wait.max(catch_up_wait(excess_objects(shared)));
     }
     Instant::now() + wait
 }

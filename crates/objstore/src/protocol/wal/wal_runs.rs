@@ -52,7 +52,7 @@ impl MergeLimits {
         small_bytes_max: 4 << 20,
         objects_max: 72,
         chunks_bytes_max: 32 << 20,
-        runs_max: 40,
+        runs_max: 24,
         run_bytes_max: 64 << 20,
     };
 
