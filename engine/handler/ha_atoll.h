@@ -179,7 +179,7 @@ class ha_atoll : public handler {
   Status remove_row(const uchar *record);
   Status note_written(const Status &status);
   void count_rows(int64_t added);
-  void set_online_build(std::shared_ptr<atoll::handler::OnlineBuild> build);
+  void set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build);
   Status load_auto_increment();
   void raise_auto_increment(const uchar *record);
   int check_past(THD *thd);
@@ -211,8 +211,8 @@ class ha_atoll : public handler {
 
   // writing
   atoll::table::RowWriter writer_{reader_.table(), &reader_.locks(), &view_};
-  std::unique_ptr<atoll::txn::Transaction> apart_;             // set while the row of a sequence is written
-  std::shared_ptr<atoll::handler::OnlineBuild> online_build_;  // of this statement; see Share
+  std::unique_ptr<atoll::txn::Transaction> apart_;           // set while the row of a sequence is written
+  std::shared_ptr<atoll::table::OnlineBuild> online_build_;  // of this statement; see Share
   std::unique_ptr<atoll::table::BulkCopy> bulk_;
   std::string duplicate_row_;  // what record[0] points to after a duplicate of bulk_
 

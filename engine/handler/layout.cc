@@ -71,18 +71,6 @@ Status build_indexes(const TABLE *table, const catalog::TableDef &def, Layout::C
 
 }  // namespace
 
-Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key) {
-  const rocksdb::Slice lower(index.start), upper(index.end);
-  rocksdb::ReadOptions options;
-  options.iterate_lower_bound = &lower;
-  options.iterate_upper_bound = &upper;
-  const std::unique_ptr<rocksdb::Iterator> it = layout.family()->iterator(options);
-  last ? it->SeekToLast() : it->SeekToFirst();
-  key->clear();
-  if (it->Valid()) key->assign(it->key().data(), it->key().size());
-  return lsm::from_rocksdb(it->status());
-}
-
 Status outermost_taken_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key) {
   lsm::Family *family = layout.family();
   std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
@@ -93,13 +81,6 @@ Status outermost_taken_key(const Layout &layout, const IndexLayout &index, bool 
   if (key->empty() || (!uncommitted.empty() && (last ? *key < uncommitted : uncommitted < *key)))
     *key = std::move(uncommitted);
   return Status::Ok();
-}
-
-Status last_hidden_id(const Layout &layout, uint64_t *id) {
-  std::string key;
-  const Status status = outermost_key(layout, layout.primary_index(), true, &key);
-  *id = key.empty() ? 0 : hidden_id_of(std::string_view(key).substr(codec::kKeyStartLength));
-  return status;
 }
 
 Status build_layout(const TABLE *table, catalog::TablePtr def, lsm::Family *family,

@@ -7,8 +7,8 @@
 
 #include "base/mutex.h"
 #include "handler/layout.h"
-#include "handler/alter/online/online_build.h"
 #include "handler/statistics/open_shares.h"
+#include "table/online/online_build.h"
 #include "table/statistics/range_estimate.h"
 #include "table/statistics/sampling.h"
 
@@ -30,11 +30,11 @@ class Share final : public Handler_share {
 
   // The build that writers must tell of their changes; nullptr: none. Set and taken away while no statement
   // writes the table (except when an ALTER fails: then the build is closed).
-  std::shared_ptr<OnlineBuild> online_build() const {
+  std::shared_ptr<table::OnlineBuild> online_build() const {
     MutexLock guard(mutex_);
     return online_build_;
   }
-  void set_online_build(std::shared_ptr<OnlineBuild> build) {
+  void set_online_build(std::shared_ptr<table::OnlineBuild> build) {
     MutexLock guard(mutex_);
     online_build_ = std::move(build);
   }
@@ -81,7 +81,7 @@ class Share final : public Handler_share {
   Mutex hidden_id_mutex_;
   mutable Mutex mutex_;
   std::shared_ptr<const Layout> layout_ ATOLL_GUARDED_BY(mutex_);
-  std::shared_ptr<OnlineBuild> online_build_ ATOLL_GUARDED_BY(mutex_);
+  std::shared_ptr<table::OnlineBuild> online_build_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::vector<uint64_t>> records_per_key_ ATOLL_GUARDED_BY(mutex_);
 };
 

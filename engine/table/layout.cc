@@ -16,6 +16,18 @@ uint64_t hidden_id_of(std::string_view eight_bytes) {
   return id;
 }
 
+Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key) {
+  const rocksdb::Slice lower(index.start), upper(index.end);
+  rocksdb::ReadOptions options;
+  options.iterate_lower_bound = &lower;
+  options.iterate_upper_bound = &upper;
+  const std::unique_ptr<rocksdb::Iterator> it = layout.family()->iterator(options);
+  last ? it->SeekToLast() : it->SeekToFirst();
+  key->clear();
+  if (it->Valid()) key->assign(it->key().data(), it->key().size());
+  return lsm::from_rocksdb(it->status());
+}
+
 Layout::Layout(catalog::TablePtr def, lsm::Family *family, Columns columns)
     : def_(std::move(def)),
       family_(family),

@@ -108,4 +108,7 @@ uint64_t hidden_id_of(std::string_view eight_bytes);
 
 inline constexpr size_t kHiddenIdLength = 8;
 
+// The first or last key of an index; empty: it has none. What is not committed is not seen.
+Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key);
+
 }  // namespace atoll::table

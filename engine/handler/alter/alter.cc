@@ -19,13 +19,14 @@
 #include "handler/server/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/alter/build_view.h"
-#include "table/write/large_rows.h"
-#include "handler/alter/online/online_claims.h"
-#include "handler/alter/online/online_index_build.h"
-#include "handler/alter/online/online_move.h"
-#include "handler/alter/online/online_numbers.h"
 #include "handler/ddl/outgrown.h"
 #include "handler/ddl/table_name.h"
+#include "handler/ddl/temporary_tables.h"
+#include "table/online/online_claims.h"
+#include "table/online/online_index_build.h"
+#include "table/online/online_move.h"
+#include "table/online/online_numbers.h"
+#include "table/write/large_rows.h"
 
 using atoll::Code;
 using atoll::Status;
@@ -66,7 +67,8 @@ class AlterContext final : public inplace_alter_handler_ctx {
   std::optional<at::RekeySource> rekey;      // the primary key changes
   atoll::lsm::Family *family = nullptr;  // that the table moves to, as long as the catalog does not know it
   const rocksdb::Snapshot *snapshot = nullptr;
-  std::shared_ptr<ah::OnlineBuild> online;
+  std::optional<ah::ServerBuildView> view;
+  std::shared_ptr<at::OnlineBuild> online;
 };
 
 // New .frm images that the server has announced and not committed, by "database/table". Rarely more than one.
@@ -101,18 +103,24 @@ at::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) 
   return source;
 }
 
-// Makes the build, which from now on must be told of every change. Requires: nobody writes now. `writers`:
-// the layout by which other statements write, in records of `record_bytes`.
-std::shared_ptr<ah::OnlineBuild> online_build(const AlterContext &context, const ah::Layout &writers,
-                                              size_t record_bytes, TABLE *altered) {
-  const std::shared_ptr<const ah::Layout> &layout = context.layout;
-  const std::vector<size_t> &indexes = context.new_indexes;
-  if (context.altered.moves) return std::make_shared<ah::OnlineMove>(layout, indexes, altered);
-  if (!context.rekey)
-    return std::make_shared<ah::OnlineIndexBuild>(layout, writers, record_bytes, indexes, altered);
-  if (layout->hidden_primary())
-    return std::make_shared<ah::OnlineNumbers>(layout, *context.rekey, indexes, altered);
-  return std::make_shared<ah::OnlineClaims>(layout, *context.rekey, indexes, altered);
+at::OnlineBuild::Resources online_resources() {
+  atoll::lsm::Database *database = atoll::engine::running()->database();
+  // KILL cannot end a write that RocksDB holds back.
+  return {database, database, ah::TemporaryTables::take_prefix(),
+          [] { return atoll::engine::running()->gate().before_commit(false); }};
+}
+
+// Makes the build, which from now on must be told of every change. Requires: nobody writes now.
+std::shared_ptr<at::OnlineBuild> online_build(AlterContext *context, at::OnlineIndexBuild::Writers writers) {
+  at::OnlineBuild::Plan plan{context->layout, context->new_indexes};
+  at::BuildView *view = &*context->view;
+  if (context->altered.moves)
+    return std::make_shared<at::OnlineMove>(std::move(plan), online_resources(), view);
+  if (!context->rekey)
+    return std::make_shared<at::OnlineIndexBuild>(std::move(plan), writers, online_resources(), view);
+  if (context->layout->hidden_primary())
+    return std::make_shared<at::OnlineNumbers>(std::move(plan), *context->rekey, online_resources(), view);
+  return std::make_shared<at::OnlineClaims>(std::move(plan), *context->rekey, online_resources(), view);
 }
 
 // Notes the new indexes in the catalog.
@@ -142,7 +150,8 @@ Status AlterContext::begin_build(const ah::Layout &former, size_t record_bytes, 
       new_indexes.push_back(i);
   if (!altered.moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(this, former));
   snapshot = database()->take_snapshot(atoll::lsm::Side::kMain);
-  online = online_build(*this, former, record_bytes, table);
+  view.emplace(*layout, table, new_indexes);
+  online = online_build(this, {former, record_bytes});
   share->set_online_build(online);
   return Status::Ok();
 }
@@ -210,12 +219,12 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
 namespace {
 
 // Replays until little is left for the end, when nobody may write.
-Status catch_up(ah::OnlineBuild *online, const std::function<bool()> &progress) {
+Status catch_up(at::OnlineBuild *online) {
   constexpr uint64_t kFewRecords = 1000;  // some milliseconds
   constexpr int kRoundsMax = 20;  // each is shorter than the one before, or writers are faster than us
   for (int round = 0; round < kRoundsMax; round++) {
     uint64_t records = 0;
-    ATOLL_RETURN_IF_ERROR(online->replay(progress, &records));
+    ATOLL_RETURN_IF_ERROR(online->replay(&records));
     if (records <= kFewRecords) break;
   }
   return Status::Ok();
@@ -238,15 +247,13 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (!context->builds()) return false;
   atoll::engine::Engine *running = atoll::engine::running();
-  ah::ServerBuildView view(*context->layout, altered, context->new_indexes);
   at::IndexBuild build({layout_, context->layout, context->new_indexes, context->snapshot,
                         context->rekey ? &*context->rekey : nullptr},
                        {running->database(), running->database(), running->settings().sort_memory_bytes(),
                         running->statement_settings(ha_thd()).scan_threads},
-                       &view);
+                       &*context->view);
   Status status = build.run();
-  THD *thd = ha_thd();
-  if (status.ok()) status = catch_up(context->online.get(), [thd] { return !ah::is_build_unwanted(thd); });
+  if (status.ok()) status = catch_up(context->online.get());
   return status.ok() ? false : report_build(status, altered, build.duplicate_index());
 }
 
@@ -284,7 +291,7 @@ bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
   THD *thd = altered->in_use;
   // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
   const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
-  const Status status = context->online->finish([thd] { return !ah::is_build_unwanted(thd); });
+  const Status status = context->online->finish();
   if (status.code() == Code::kDuplicate) context->online->show_duplicate();
   if (!status.ok()) return report_build(status, altered, context->online->duplicate_index());
   const uint64_t readable_from = AlterContext::database()->newest_sequence();

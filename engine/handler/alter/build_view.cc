@@ -6,7 +6,7 @@
 
 namespace atoll::handler {
 
-bool is_build_unwanted(const THD *thd) { return is_statement_killed(thd) || is_interrupted(); }
+bool ServerBuildView::is_unwanted() const { return is_statement_killed(altered_.in_use) || is_interrupted(); }
 
 void ServerBuildView::clear_record() {
   TABLE *const altered = &altered_;

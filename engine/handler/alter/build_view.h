@@ -1,5 +1,5 @@
-// The server as a build sees it (table/build/index_build.h): the TABLE of the altered table, which the
-// ALTER's thread has to itself.
+// The server as a build sees it (table/build/index_build.h, table/online/online_build.h): the TABLE of the
+// altered table, which the ALTER's thread has to itself.
 #pragma once
 
 #include "handler/server.h"
@@ -12,9 +12,6 @@
 
 namespace atoll::handler {
 
-// Whether an ALTER shall end: its statement was killed, or the thread that runs it for the engine is to stop.
-bool is_build_unwanted(const THD *thd);
-
 class ServerBuildView final : public table::BuildView {
  public:
   // `layout`: that of `altered`. `indexes`: the numbers in it of those that are built. All outlive the view.
@@ -23,6 +20,7 @@ class ServerBuildView final : public table::BuildView {
 
   uint8_t *record() override { return altered_.record[0]; }
   size_t record_bytes() const override { return altered_.s->reclength; }
+  const table::ColumnBytes &sources() const override { return sources_.bytes(); }
   bool has_virtual() const override { return sources_.has_virtual(); }
   Status compute() override { return sources_.compute(); }
   void clear_record() override;
@@ -30,7 +28,8 @@ class ServerBuildView final : public table::BuildView {
                 std::string *buffer) override {
     sources_.show_row(primary_key, snapshot, buffer);
   }
-  bool is_unwanted() const override { return is_build_unwanted(altered_.in_use); }
+  // Its statement was killed, or the thread that runs it for the engine is to stop.
+  bool is_unwanted() const override;
 
  private:
   TABLE &altered_;

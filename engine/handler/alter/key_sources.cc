@@ -27,7 +27,7 @@ void KeySources::add_index(const KEY &key) {
   for (uint part = 0; part < key.user_defined_key_parts; part++) {
     const KEY_PART_INFO &key_part = key.key_part[part];
     Field *field = altered_->field[key_part.fieldnr - 1];
-    add(field, (field->flags & BLOB_FLAG) != 0 ? key_part.length : kWhole);
+    add(field, (field->flags & BLOB_FLAG) != 0 ? key_part.length : table::kWholeColumn);
     const bool is_new =
         std::find(virtual_parts_.begin(), virtual_parts_.end(), field) == virtual_parts_.end();
     if (!field->stored_in_db() && is_new) virtual_parts_.push_back(field);
@@ -41,7 +41,7 @@ void KeySources::add_what_expressions_name() {
   bitmap_clear_all(altered_->read_set);
   for (Field *field : virtual_parts_) altered_->mark_column_with_deps(field);
   for (uint i = 0; i < altered_->s->fields; i++)
-    if (bitmap_is_set(altered_->read_set, i)) add(altered_->field[i], kWhole);
+    if (bitmap_is_set(altered_->read_set, i)) add(altered_->field[i], table::kWholeColumn);
   altered_->read_set = read_set;
 }
 

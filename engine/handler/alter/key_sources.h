@@ -5,26 +5,24 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "handler/layout.h"
 #include "handler/server.h"
+#include "table/build/index_build.h"
 
 namespace atoll::handler {
 
 class KeySources {
  public:
-  static constexpr uint32_t kWhole = UINT32_MAX;
-
   // `layout`: that of `altered`. Both outlive this object's use. `indexes`: numbers of indexes in them.
   KeySources(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes);
 
-  // By id of a stored column: how many bytes of it the entries are made from, because it is a part of an
-  // index or of the primary key, or because the expression of a part names it.
-  const std::map<uint32_t, uint32_t> &bytes() const { return bytes_; }
+  // What the entries are made from: parts of an index or of the primary key, and what the expression of a
+  // part names.
+  const table::ColumnBytes &bytes() const { return bytes_; }
   bool has_virtual() const { return !virtual_parts_.empty(); }
 
   // Computes the virtual parts of the row in record[0]. Errors: kInvalid; the server has been told the
@@ -42,7 +40,7 @@ class KeySources {
 
   const Layout &layout_;
   TABLE *const altered_;
-  std::map<uint32_t, uint32_t> bytes_;
+  table::ColumnBytes bytes_;
   std::vector<Field *> virtual_parts_;
 };
 

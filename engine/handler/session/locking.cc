@@ -138,7 +138,7 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
 }
 
 // From now on the statement tells `build` of every row that it writes; nullptr: it tells nobody.
-void ha_atoll::set_online_build(std::shared_ptr<ah::OnlineBuild> build) {
+void ha_atoll::set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build) {
   online_build_ = std::move(build);
   writer_.set_log(online_build_.get());
 }

@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "engine/running.h"
 #include "handler/handlerton.h"
-#include "handler/alter/online/online_build.h"
 #include "handler/statistics/open_shares.h"
+#include "table/online/online_build.h"
 
 namespace atoll::handler {
 namespace {
@@ -211,7 +211,7 @@ void Session::reset() {
 }
 
 void Session::spoil_online_builds(const char *reason) {
-  for (const std::shared_ptr<OnlineBuild> &build : online_builds_) build->spoil(reason);
+  for (const std::shared_ptr<table::OnlineBuild> &build : online_builds_) build->spoil(reason);
 }
 
 void Session::detach() {

@@ -22,9 +22,11 @@ namespace atoll::lsm {
 struct SortBudget;
 }
 
-namespace atoll::handler {
-
+namespace atoll::table {
 class OnlineBuild;
+}
+
+namespace atoll::handler {
 
 class Session {
  public:
@@ -83,7 +85,7 @@ class Session {
 
   // Remembers that the transaction has logged a change for `build`. The session spoils the build if the
   // transaction and its log records may end in different ways.
-  void note_online_build(const std::shared_ptr<OnlineBuild> &build) { online_builds_.insert(build); }
+  void note_online_build(const std::shared_ptr<table::OnlineBuild> &build) { online_builds_.insert(build); }
 
   // The running statement has added rows to the table; negative: removed. A rollback takes them back from the
   // table's count.
@@ -134,7 +136,7 @@ class Session {
   BinlogWrite before_prepare_;
   lsm::CommitMark mark_;
   std::map<uint32_t, uint64_t> auto_increments_;
-  std::set<std::shared_ptr<OnlineBuild>> online_builds_;
+  std::set<std::shared_ptr<table::OnlineBuild>> online_builds_;
   std::set<uint32_t> changed_moved_;  // ids of tables
   table::RowChanges row_changes_;
 };

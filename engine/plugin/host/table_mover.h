@@ -3,7 +3,7 @@
 // cloned by its files.
 //
 // A thread looks ten times a second whether the shared family has grown, and only then at its tables. A move
-// is an ALTER TABLE ... FORCE (handler/alter/online/online_move.h), which needs the table for itself for a
+// is an ALTER TABLE ... FORCE (table/online/online_move.h), which needs the table for itself for a
 // moment at its begin and its end: where a transaction holds it for longer than a second, the move is given
 // up, and tried again later. It is given up too when the bucket is away: other statements may wait for the
 // move, and the bucket may be away for hours.

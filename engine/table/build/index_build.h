@@ -5,6 +5,7 @@
 // where that needs the server, for virtual columns, and where the rows themselves are written anew.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,8 +20,13 @@
 
 namespace atoll::table {
 
+// By id of a stored column: how many bytes of it the entries of indexes are made from. Columns that are not
+// there have no part in them.
+using ColumnBytes = std::map<uint32_t, uint32_t>;
+inline constexpr uint32_t kWholeColumn = UINT32_MAX;
+
 // What a build asks of the server. The handler implements it over the TABLE of the altered table. Threads:
-// the one that calls IndexBuild::run().
+// the one that calls IndexBuild::run(), which is the ALTER's.
 class BuildView {
  public:
   virtual ~BuildView() = default;
@@ -28,6 +34,9 @@ class BuildView {
   // A record of the altered table, and its length.
   virtual uint8_t *record() = 0;
   virtual size_t record_bytes() const = 0;
+  // What new entries are made from: parts of the indexes and of the primary key, and what the expressions of
+  // virtual columns name.
+  virtual const ColumnBytes &sources() const = 0;
   // Are new entries made from virtual columns?
   virtual bool has_virtual() const = 0;
   // Computes these in record(). Errors: kInvalid; the server has been told the reason.

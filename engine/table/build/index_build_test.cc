@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "table/build/test_view.h"
 #include "table/stored_table.h"
 
 namespace atoll::table {
@@ -16,44 +17,12 @@ namespace {
 
 constexpr uint32_t kRows = 20000;
 
-class TestView final : public BuildView {
- public:
-  TestView(const TestTable &table, const std::shared_ptr<const Layout> &layout)
-      : table_(table), layout_(layout), record_(table.record_length()) {}
-
-  bool makes_entries = false;  // as if an index had a virtual column
-  bool unwanted = false;
-  uint64_t computed = 0;
-
-  uint8_t *record() override { return record_.data(); }
-  size_t record_bytes() const override { return record_.size(); }
-  bool has_virtual() const override { return makes_entries; }
-  Status compute() override {
-    computed++;
-    return Status::Ok();
-  }
-  void clear_record() override { std::fill(record_.begin(), record_.end(), 0); }
-  void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
-                std::string *buffer) override {
-    rocksdb::ReadOptions options;
-    options.snapshot = snapshot;
-    ASSERT_TRUE(layout_->family()->get(options, primary_key, buffer).ok());
-    ASSERT_ATOLL_OK(layout_->row().unpack(*buffer, nullptr, record_.data()));
-  }
-  bool is_unwanted() const override { return unwanted; }
-  Row row() const { return table_.row(record_.data()); }
-
- private:
-  const TestTable &table_;
-  const std::shared_ptr<const Layout> &layout_;
-  std::vector<uint8_t> record_;
-};
-
 class IndexBuildTest : public StoredTableTest<TestTable, ::testing::TestWithParam<bool>> {
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
-    view_.makes_entries = GetParam();
+    view_ = std::make_unique<TestView>(layout_, std::vector{kSecondary, kUnique}, table_.record_length());
+    view_->makes_entries = GetParam();
     for (uint32_t id = 0; id < kRows; id++) put_row(row_of(id));
   }
 
@@ -64,7 +33,7 @@ class IndexBuildTest : public StoredTableTest<TestTable, ::testing::TestWithPara
     const rocksdb::Snapshot *snapshot = database_->take_snapshot(lsm::Side::kMain);
     put_row(row_of(kRows));  // behind the snapshot
     IndexBuild build({layout_, std::move(altered), std::move(indexes), snapshot},
-                     {database_.operator->(), database_.operator->(), 16 << 20, 2}, &view_);
+                     {database_.operator->(), database_.operator->(), 16 << 20, 2}, view_.get());
     Status status = build.run();
     duplicate_index_ = build.duplicate_index();
     database_->release_snapshot(lsm::Side::kMain, snapshot);
@@ -76,7 +45,7 @@ class IndexBuildTest : public StoredTableTest<TestTable, ::testing::TestWithPara
     return keys;
   }
 
-  TestView view_{table_, layout_};
+  std::unique_ptr<TestView> view_;
   size_t duplicate_index_ = IndexBuild::kNoIndex;
 };
 
@@ -84,7 +53,7 @@ TEST_P(IndexBuildTest, fills_indexes_from_the_rows_of_its_snapshot) {
   ASSERT_ATOLL_OK(build(layout_, {kSecondary, kUnique}));
   for (const size_t index : {kSecondary, kUnique})
     EXPECT_EQ(stored(*layout_, index), expected(*layout_, index));
-  EXPECT_EQ(view_.computed, GetParam() ? kRows : 0);
+  EXPECT_EQ(view_->computed, GetParam() ? kRows : 0);
 }
 
 TEST_P(IndexBuildTest, moves_the_table_with_all_its_indexes) {
@@ -99,12 +68,12 @@ TEST_P(IndexBuildTest, shows_the_row_whose_unique_key_another_has) {
   put_row({1, 1, row_of(2).u});
   EXPECT_EQ(build(layout_, {kSecondary, kUnique}).code(), Code::kDuplicate);
   EXPECT_EQ(duplicate_index_, kUnique);
-  EXPECT_EQ(view_.row().u, row_of(2).u);
+  EXPECT_EQ(table_.row(view_->record()).u, row_of(2).u);
   for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);
 }
 
 TEST_P(IndexBuildTest, leaves_nothing_when_it_is_unwanted) {
-  view_.unwanted = true;
+  view_->unwanted = true;
   EXPECT_EQ(build(layout_, {kSecondary, kUnique}).code(), Code::kInterrupted);
   EXPECT_EQ(duplicate_index_, IndexBuild::kNoIndex);
   for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "handler/alter/online/online_build.h"
+#include "table/online/online_build.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class OnlineRebuild : public OnlineBuild {
  public:
@@ -30,4 +30,4 @@ class OnlineRebuild : public OnlineBuild {
   Status remove_former(const std::string &key, std::string_view stored, rocksdb::WriteBatch *batch);
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -1,11 +1,22 @@
 // See online_numbers.h.
-#include "handler/alter/online/online_numbers.h"
+#include "table/online/online_numbers.h"
 
 #include <map>
 #include <string_view>
 #include <utility>
 
-namespace atoll::handler {
+namespace atoll::table {
+namespace {
+
+// The highest hidden id of the rows; 0: there is no row.
+Status last_hidden_id(const Layout &layout, uint64_t *id) {
+  std::string key;
+  const Status status = outermost_key(layout, layout.primary_index(), true, &key);
+  *id = key.empty() ? 0 : hidden_id_of(std::string_view(key).substr(codec::kKeyStartLength));
+  return status;
+}
+
+}  // namespace
 
 Status OnlineNumbers::log_change(txn::Transaction *transaction, const RowImage &before,
                                  const RowImage &after) {
@@ -44,4 +55,4 @@ Status OnlineNumbers::apply_last(const Change &change, rocksdb::WriteBatch *batc
   return settle(layout_->primary_index().start + number, change.value, batch);
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

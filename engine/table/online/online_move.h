@@ -8,15 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "handler/alter/online/online_rebuild.h"
+#include "table/online/online_rebuild.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class OnlineMove final : public OnlineRebuild {
  public:
-  // Takes the parameters of OnlineRebuild's constructor.
-  OnlineMove(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered)
-      : OnlineRebuild(std::move(layout), std::move(indexes), altered) {}
+  // Takes the parameters of OnlineBuild's constructor.
+  OnlineMove(Plan plan, Resources resources, BuildView *view)
+      : OnlineRebuild(std::move(plan), std::move(resources), view) {}
 
  private:
   // In a logged change, `key` is the new key of a row and `value` the row (empty: removed).
@@ -24,4 +24,4 @@ class OnlineMove final : public OnlineRebuild {
   Status apply(const std::vector<Change> &changes) override;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -1,11 +1,11 @@
 // See online_claims.h.
-#include "handler/alter/online/online_claims.h"
+#include "table/online/online_claims.h"
 
 #include <set>
 
 #include "base/bytes.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 namespace {
 
 // The value of a log record: length of the old key, the old key, the row (empty: removed).
@@ -97,7 +97,7 @@ Status OnlineClaims::read_scanned_row(const std::string &key, const std::string 
   std::string stored;
   ATOLL_RETURN_IF_ERROR(get(old_key, &stored));
   if (stored.empty()) return Status::Ok();
-  uint8_t *record = altered_->record[0];
+  uint8_t *record = view_.record();
   ATOLL_RETURN_IF_ERROR(layout_->row().unpack(stored, nullptr, record));
   std::string key_now;
   layout_->primary_key(record, 0, &key_now);
@@ -113,7 +113,7 @@ void OnlineClaims::show_duplicate() {
   size_t length = 0;
   const codec::KeyCodec &codec = *layout_->primary_index().codec;
   if (codec.skip_parts(parts, codec.part_count(), &length).ok())
-    sources_.show_row(source_.rows_start + std::string(parts.substr(length)), nullptr, &shown_row_);
+    view_.show_row(source_.rows_start + std::string(parts.substr(length)), nullptr, &shown_row_);
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

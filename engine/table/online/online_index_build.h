@@ -9,16 +9,19 @@
 #include <vector>
 
 #include "codec/row_codec.h"
-#include "handler/alter/online/online_build.h"
+#include "table/online/online_build.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class OnlineIndexBuild final : public OnlineBuild {
  public:
-  // `writers`: the layout by which other statements write rows meanwhile, in records of `record_bytes`. For
-  // the rest see OnlineBuild.
-  OnlineIndexBuild(std::shared_ptr<const Layout> layout, const Layout &writers, size_t record_bytes,
-                   std::vector<size_t> indexes, TABLE *altered);
+  // How other statements write rows meanwhile, in records of `record_bytes`.
+  struct Writers {
+    const Layout &layout;
+    size_t record_bytes;
+  };
+  // For the rest see OnlineBuild.
+  OnlineIndexBuild(Plan plan, Writers writers, Resources resources, BuildView *view);
 
  private:
   struct Cut {  // of a BLOB column in a record
@@ -38,4 +41,4 @@ class OnlineIndexBuild final : public OnlineBuild {
   std::vector<Cut> cuts_;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -3,7 +3,7 @@
 // The scan numbers the rows in the order of their old keys. Writers know only the old keys, so the claims say
 // which number the row of an old key has. The log holds rows under their old keys; a replayed row takes the
 // number that is claimed for it, or the next one. After the ALTER, the server goes on from the last number in
-// the table (last_hidden_id), so numbers that were claimed and not used are lost with it.
+// the table (Share::take_hidden_id), so numbers that were claimed and not used are lost with it.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "handler/alter/online/online_rekey.h"
+#include "table/online/online_rekey.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class OnlineNumbers final : public OnlineRekey {
  public:
@@ -29,4 +29,4 @@ class OnlineNumbers final : public OnlineRekey {
   uint64_t last_number_ = 0;  // given to a row, whether that is still there or not
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -2,23 +2,21 @@
 // kinds share: another primary key (online_claims.h), and numbers instead of one (online_numbers.h).
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <utility>
 
-#include "handler/alter/online/online_rebuild.h"
 #include "table/build/rekey_source.h"
+#include "table/online/online_rebuild.h"
 
-namespace atoll::handler {
-
-using table::RekeySource;
+namespace atoll::table {
 
 class OnlineRekey : public OnlineRebuild {
  public:
-  OnlineRekey(std::shared_ptr<const Layout> layout, RekeySource source, std::vector<size_t> indexes,
-              TABLE *altered);
+  // For the rest see OnlineBuild.
+  OnlineRekey(Plan plan, RekeySource source, Resources resources, BuildView *view)
+      : OnlineRebuild(std::move(plan), std::move(resources), view), source_(std::move(source)) {}
 
  protected:
   const RekeySource source_;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

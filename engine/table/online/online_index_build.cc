@@ -1,38 +1,37 @@
 // See online_index_build.h.
-#include "handler/alter/online/online_index_build.h"
+#include "table/online/online_index_build.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/bytes.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 namespace {
 
 // Versions of rows, for these two codecs only.
 constexpr uint32_t kLogged = 1, kAltered = 2;
 
 // Those columns of `row` that the entries are made from.
-std::vector<codec::Column> columns_of(const codec::RowCodec &row, const KeySources &sources) {
+std::vector<codec::Column> columns_of(const codec::RowCodec &row, const ColumnBytes &sources) {
   std::vector<codec::Column> columns;
   for (size_t i = 0; i < row.column_count(); i++)
-    if (sources.bytes().contains(row.column(i).id)) columns.push_back(row.column(i));
+    if (sources.contains(row.column(i).id)) columns.push_back(row.column(i));
   return columns;
 }
 
 }  // namespace
 
-OnlineIndexBuild::OnlineIndexBuild(std::shared_ptr<const Layout> layout, const Layout &writers,
-                                   size_t record_bytes, std::vector<size_t> indexes, TABLE *altered)
-    : OnlineBuild(std::move(layout), std::move(indexes), altered),
-      record_bytes_(record_bytes),
-      logged_(kLogged, columns_of(writers.row(), sources_)),
-      altered_row_(kAltered, columns_of(layout_->row(), sources_), layout_->def().defaults) {
+OnlineIndexBuild::OnlineIndexBuild(Plan plan, Writers writers, Resources resources, BuildView *view)
+    : OnlineBuild(std::move(plan), std::move(resources), view),
+      record_bytes_(writers.record_bytes),
+      logged_(kLogged, columns_of(writers.layout.row(), view->sources())),
+      altered_row_(kAltered, columns_of(layout_->row(), view->sources()), layout_->def().defaults) {
   altered_row_.add_past_version(kLogged, Layout::past_columns(logged_));
   for (size_t i = 0; i < logged_.column_count(); i++) {
     const codec::Column &column = logged_.column(i);
-    const uint32_t bytes = sources_.bytes().at(column.id);
-    if (column.kind == codec::ColumnKind::kBlob && bytes != KeySources::kWhole)
+    const uint32_t bytes = view->sources().at(column.id);
+    if (column.kind == codec::ColumnKind::kBlob && bytes != kWholeColumn)
       cuts_.push_back({column.record_offset, column.length_bytes, bytes});
   }
 }
@@ -74,4 +73,4 @@ Status OnlineIndexBuild::apply(const std::vector<Change> &changes) {
   return write_entries(&batch);
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

@@ -1,11 +1,9 @@
 // See online_build.h.
-#include "handler/alter/online/online_build.h"
+#include "table/online/online_build.h"
 
 #include "base/bytes.h"
-#include "engine/running.h"
-#include "handler/ddl/temporary_tables.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 namespace {
 
 constexpr size_t kBatchBytes = 1 << 20;
@@ -28,26 +26,24 @@ std::unique_ptr<rocksdb::Iterator> iterate(const lsm::Family *family, const rock
 
 }  // namespace
 
-OnlineBuild::OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered)
-    : layout_(std::move(layout)),
-      indexes_(std::move(indexes)),
-      altered_(altered),
-      sources_(*layout_, altered, indexes_),
-      database_(engine::running()->database()) {
-  append_big_endian(TemporaryTables::take_prefix(), 4, &log_start_);
+OnlineBuild::OnlineBuild(Plan plan, Resources resources, BuildView *view)
+    : layout_(std::move(plan.layout)),
+      indexes_(std::move(plan.indexes)),
+      view_(*view),
+      resources_(std::move(resources)) {
+  append_big_endian(resources_.log_prefix, 4, &log_start_);
   log_end_ = codec::key_after_prefix(log_start_);
 }
 
 OnlineBuild::~OnlineBuild() {
   // What cannot be removed goes with the temp database.
-  (void)database_->delete_range(database_->temp_family(), log_start_, log_end_);
+  (void)resources_.families->delete_range(resources_.rows->temp_family(), log_start_, log_end_);
 }
 
 Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
-  // KILL cannot end a write that RocksDB holds back.
-  ATOLL_RETURN_IF_ERROR(engine::running()->gate().before_commit(false));
-  const SharedLock gate(*database_->commit_gate());
-  return lsm::from_rocksdb(database_->write(lsm::Side::kMain, rocksdb::WriteOptions(), batch));
+  ATOLL_RETURN_IF_ERROR(resources_.before_write());
+  const SharedLock gate(*resources_.rows->commit_gate());
+  return lsm::from_rocksdb(resources_.rows->write(lsm::Side::kMain, rocksdb::WriteOptions(), batch));
 }
 
 // ---- writers -------------------------------------------------------------------------------------
@@ -65,15 +61,15 @@ Status OnlineBuild::append(txn::Transaction *transaction, const Change &change) 
   header[0] = change.put ? 1 : 0;
   store_le<uint32_t>(header + 1, static_cast<uint32_t>(change.key.size()));
   record.append(change.key).append(change.value);
-  return transaction->put(database_->temp_family(), log_key, record);
+  return transaction->put(resources_.rows->temp_family(), log_key, record);
 }
 
 // ---- ALTER ---------------------------------------------------------------------------------------
 
-Status OnlineBuild::replay(const std::function<bool()> &progress, uint64_t *records) {
+Status OnlineBuild::replay(uint64_t *records) {
   *records = 0;
   const rocksdb::Slice begin(log_start_), end(log_end_);
-  auto it = iterate(database_->temp_family(), &begin, &end);
+  auto it = iterate(resources_.rows->temp_family(), &begin, &end);
   std::vector<Change> changes;
   std::vector<std::string> log_keys;
   size_t bytes = 0;
@@ -92,7 +88,7 @@ Status OnlineBuild::replay(const std::function<bool()> &progress, uint64_t *reco
     if (bytes < kBatchBytes) continue;
     ATOLL_RETURN_IF_ERROR(apply_and_forget(&changes, &log_keys));
     bytes = 0;
-    if (!progress()) return Status(Code::kInterrupted, "");
+    if (view_.is_unwanted()) return Status(Code::kInterrupted, "");
   }
   ATOLL_RETURN_IF_ERROR(lsm::from_rocksdb(it->status()));
   return apply_and_forget(&changes, &log_keys);
@@ -103,19 +99,20 @@ Status OnlineBuild::apply_and_forget(std::vector<Change> *changes, std::vector<s
   if (changes->empty()) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(apply(*changes));
   rocksdb::WriteBatch applied;
-  for (const std::string &key : *log_keys) (void)applied.Delete(database_->temp_family()->handle(), key);
+  for (const std::string &key : *log_keys)
+    (void)applied.Delete(resources_.rows->temp_family()->handle(), key);
   rocksdb::WriteOptions without_log;
   without_log.disableWAL = true;
   changes->clear();
   log_keys->clear();
-  return lsm::from_rocksdb(database_->write(lsm::Side::kTemp, without_log, &applied));
+  return lsm::from_rocksdb(resources_.rows->write(lsm::Side::kTemp, without_log, &applied));
 }
 
 Status OnlineBuild::change_entries(const codec::RowCodec &codec, std::string_view row,
                                    std::string_view primary_key, bool put, rocksdb::WriteBatch *batch) {
-  uint8_t *record = altered_->record[0];
+  uint8_t *record = view_.record();
   ATOLL_RETURN_IF_ERROR(codec.unpack(row, nullptr, record));
-  ATOLL_RETURN_IF_ERROR(sources_.compute());
+  ATOLL_RETURN_IF_ERROR(view_.compute());
   rocksdb::ColumnFamilyHandle *handle = layout_->family()->handle();
   for (const size_t i : indexes_) {
     if (layout_->is_primary(i)) continue;
@@ -162,12 +159,12 @@ Status OnlineBuild::is_unique(std::string_view start, bool *unique, std::string 
 void OnlineBuild::show_duplicate() {
   std::string row_key;
   (void)layout_->primary_of_entry(duplicate_index_, duplicate_key_, &row_key);
-  sources_.show_row(row_key, nullptr, &shown_row_);
+  view_.show_row(row_key, nullptr, &shown_row_);
 }
 
-Status OnlineBuild::finish(const std::function<bool()> &progress) {
+Status OnlineBuild::finish() {
   uint64_t records = 0;
-  ATOLL_RETURN_IF_ERROR(replay(progress, &records));
+  ATOLL_RETURN_IF_ERROR(replay(&records));
   if (const char *reason = spoiled_.load(std::memory_order_acquire)) return Status(Code::kInvalid, reason);
   for (const auto &[index, start] : suspects_) {
     bool unique = true;
@@ -179,4 +176,4 @@ Status OnlineBuild::finish(const std::function<bool()> &progress) {
   return Status::Ok();
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

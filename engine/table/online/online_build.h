@@ -19,7 +19,7 @@
 // suspects are looked at again when nothing can change any more.
 //
 // Threads: any thread may call log(), spoil(), close() and the destructor; all else only the ALTER's thread,
-// as long as its TABLE is open.
+// while what its view stands for is there.
 #pragma once
 
 #include <atomic>
@@ -33,16 +33,30 @@
 
 #include <rocksdb/write_batch.h>
 
-#include "handler/alter/key_sources.h"
-#include "handler/layout.h"
-#include "lsm/database.h"
+#include "lsm/rows.h"
+#include "table/build/index_build.h"
+#include "table/layout.h"
 #include "table/write/row_writer.h"
 #include "txn/transaction.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
-class OnlineBuild : public table::ChangeLog {
+class OnlineBuild : public ChangeLog {
  public:
+  // `layout`: that of the altered table. `indexes`: the numbers of those being built in it.
+  struct Plan {
+    std::shared_ptr<const Layout> layout;
+    std::vector<size_t> indexes;
+  };
+  // What is pointed to lives longer than the build and the transactions that write to its log.
+  struct Resources {
+    lsm::Rows *rows = nullptr;
+    lsm::Families *families = nullptr;
+    uint32_t log_prefix = 0;  // of keys in the temp family; nobody else has it
+    // Asked before each write to main. Errors: kInterrupted, and what else is to end the build.
+    std::function<Status()> before_write;
+  };
+
   ~OnlineBuild() override;
   OnlineBuild(const OnlineBuild &) = delete;
   OnlineBuild &operator=(const OnlineBuild &) = delete;
@@ -53,16 +67,16 @@ class OnlineBuild : public table::ChangeLog {
   // committed or both rolled back), so what is built would be wrong.
   void spoil(const char *reason) { spoiled_.store(reason, std::memory_order_release); }
 
-  // Moves what has been committed to the log into what is built. *records: how many there were. `progress` is
-  // asked now and then; false ends it with kInterrupted. Errors: kInterrupted, kCorruption, and of writing.
-  Status replay(const std::function<bool()> &progress, uint64_t *records);
+  // Moves what has been committed to the log into what is built. *records: how many there were. Errors:
+  // kInterrupted (the view says that the build is unwanted), kCorruption, and of writing.
+  Status replay(uint64_t *records);
 
   // The last replay. Requires: no transaction with log records runs. Errors: as replay(), kInvalid (spoiled),
   // kDuplicate (duplicate_index() says of which index).
-  Status finish(const std::function<bool()> &progress);
+  Status finish();
   size_t duplicate_index() const { return duplicate_index_; }
-  // After kDuplicate: puts one of the two rows that clash into record[0] of the altered table, for the
-  // message. If it cannot be read, some columns are missing. This object keeps the row's text.
+  // After kDuplicate: puts one of the two rows that clash into the view's record, for the message. If it
+  // cannot be read, some columns are missing. This object keeps the row's text.
   virtual void show_duplicate();
   bool needs_whole_rows() const override { return false; }
 
@@ -76,9 +90,8 @@ class OnlineBuild : public table::ChangeLog {
     std::string key = {}, value = {};
   };
 
-  // `layout`: that of the altered table. `indexes`: the numbers of those being built in it. From now on log()
-  // must be called for every change.
-  OnlineBuild(std::shared_ptr<const Layout> layout, std::vector<size_t> indexes, TABLE *altered);
+  // From now on log() must be called for every change. `view`: of the altered table.
+  OnlineBuild(Plan plan, Resources resources, BuildView *view);
 
   virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
   // Changes in the order of the log. Some may come twice.
@@ -87,7 +100,7 @@ class OnlineBuild : public table::ChangeLog {
   Status append(txn::Transaction *transaction, const Change &change);
   // Adds to `batch` what puts or removes the entries of a row in the indexes, but for the primary one.
   // `codec` can read the row; `primary_key` is that in the altered table. Errors: kCorruption, kInvalid (of
-  // KeySources::compute).
+  // BuildView::compute).
   Status change_entries(const codec::RowCodec &codec, std::string_view row, std::string_view primary_key,
                         bool put, rocksdb::WriteBatch *batch);
   // Writes what change_entries() has put together.
@@ -100,15 +113,14 @@ class OnlineBuild : public table::ChangeLog {
 
   const std::shared_ptr<const Layout> layout_;
   const std::vector<size_t> indexes_;
-  TABLE *const altered_;
-  const KeySources sources_;
+  BuildView &view_;
   std::string duplicate_key_;  // the first of the entries that clash
   std::string shown_row_;
 
  private:
   Status apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys);
 
-  lsm::Database *const database_;
+  const Resources resources_;
   std::string log_start_, log_end_;  // all log keys are between
   std::atomic<uint64_t> next_number_{0};
   std::atomic<bool> closed_{false};
@@ -119,4 +131,4 @@ class OnlineBuild : public table::ChangeLog {
   size_t duplicate_index_ = 0;
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

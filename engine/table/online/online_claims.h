@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "handler/alter/online/online_rekey.h"
+#include "table/online/online_rekey.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 class OnlineClaims final : public OnlineRekey {
  public:
@@ -35,4 +35,4 @@ class OnlineClaims final : public OnlineRekey {
   Status read_scanned_row(const std::string &key, const std::string &old_key, std::string *row);
 };
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

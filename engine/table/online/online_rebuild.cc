@@ -1,10 +1,10 @@
 // See online_rebuild.h.
-#include "handler/alter/online/online_rebuild.h"
+#include "table/online/online_rebuild.h"
 
 #include "codec/large_row.h"
 #include "table/write/large_rows.h"
 
-namespace atoll::handler {
+namespace atoll::table {
 
 Status OnlineRebuild::settle(const std::string &key, std::string_view wanted, rocksdb::WriteBatch *batch) {
   std::string current;
@@ -21,7 +21,7 @@ Status OnlineRebuild::remove_former(const std::string &key, std::string_view sto
                                     rocksdb::WriteBatch *batch) {
   std::string buffer;
   std::string_view row;
-  ATOLL_RETURN_IF_ERROR(table::whole_row_at(*layout_, nullptr, key, stored, &buffer, &row));
+  ATOLL_RETURN_IF_ERROR(whole_row_at(*layout_, nullptr, key, stored, &buffer, &row));
   ATOLL_RETURN_IF_ERROR(change_entries(layout_->row(), row, key, false, batch));
   if (!codec::is_large_row(stored)) return Status::Ok();
   codec::LargeRow large;
@@ -40,4 +40,4 @@ Status OnlineRebuild::get(const std::string &key, std::string *value) const {
   return found.IsNotFound() ? Status::Ok() : lsm::from_rocksdb(found);
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table

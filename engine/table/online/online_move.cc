@@ -1,9 +1,9 @@
 // See online_move.h.
-#include "handler/alter/online/online_move.h"
+#include "table/online/online_move.h"
 
 #include <map>
 
-namespace atoll::handler {
+namespace atoll::table {
 
 Status OnlineMove::log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) {
   const bool stays =
@@ -26,4 +26,4 @@ Status OnlineMove::apply(const std::vector<Change> &changes) {
   return write_entries(&batch);
 }
 
-}  // namespace atoll::handler
+}  // namespace atoll::table
