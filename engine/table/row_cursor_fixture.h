@@ -51,14 +51,29 @@ class TestTable {
     u_ = table_.add(codec::testing::fixed(4), true);
   }
 
+  enum Source : size_t { kId, kA, kU };
+  struct Key {
+    const char *name;
+    uint16_t ordinal;
+    Source source;
+    bool unique;
+  };
   std::shared_ptr<const Layout> layout(lsm::Family *family) const {
+    return layout(family, {{"PRIMARY", 1, kId, true}, {"a", 2, kA, false}, {"u", 3, kU, true}});
+  }
+  // The table with other keys. The primary key is called PRIMARY and stands first; without one, the rows have
+  // numbers in an index of `rows_ordinal`.
+  std::shared_ptr<const Layout> layout(lsm::Family *family, const std::vector<Key> &keys,
+                                       uint16_t rows_ordinal = 1) const {
+    const bool hidden = keys.empty() || keys[0].name != std::string_view("PRIMARY");
     Layout::Columns columns;
     columns.row = std::make_shared<codec::RowCodec>(1, table_.columns());
     columns.stored = {0, 1, 2};
-    columns.primary = kPrimary;
-    columns.indexes = {index("PRIMARY", 1, id_, true), index("a", 2, a_, false), index("u", 3, u_, true)};
+    columns.primary = hidden ? -1 : static_cast<int>(kPrimary);
+    for (const Key &key : keys) columns.indexes.push_back(index(key, hidden ? key.source : keys[0].source));
     auto def = std::make_shared<catalog::TableDef>();
     def->prefix = 7;
+    def->indexes.push_back({"", rows_ordinal});
     return std::make_shared<const Layout>(std::move(def), family, std::move(columns));
   }
 
@@ -98,16 +113,17 @@ class TestTable {
     part.never_null = column.null_offset < 0;
     return part;
   }
-  IndexLayout index(const char *name, uint16_t ordinal, const codec::Column &column, bool unique) const {
+  // Every entry ends with the primary key.
+  IndexLayout index(const Key &key, Source primary) const {
     IndexLayout index;
-    index.name = name;
-    index.ordinal = ordinal;
-    index.unique = unique;
+    index.name = key.name;
+    index.ordinal = key.ordinal;
+    index.unique = key.unique;
     index.user_parts = 1;
-    index.parts = {part(column)};
+    index.parts = {part(table_.columns()[key.source])};
     std::vector<codec::KeyPart> parts = index.parts;
-    if (column.id != id_.id) parts.push_back(part(id_));
-    index.codec = std::make_shared<const codec::KeyCodec>(ordinal, std::move(parts), 1);
+    if (key.source != primary) parts.push_back(part(table_.columns()[primary]));
+    index.codec = std::make_shared<const codec::KeyCodec>(key.ordinal, std::move(parts), 1);
     return index;
   }
   static void set(const codec::Column &column, std::optional<uint32_t> value,
@@ -194,7 +210,8 @@ class Session final : public PlainSession {
   Status each_index_of(std::string_view packed, const Use &use) override {
     std::vector<uint8_t> record(record_.size());
     ATOLL_RETURN_IF_ERROR(layout_.row().unpack(packed, nullptr, record.data()));
-    for (const size_t number : {kSecondary, kUnique}) ATOLL_RETURN_IF_ERROR(use(number, record.data()));
+    for (size_t number = 0; number < layout_.index_count(); number++)
+      if (!layout_.is_primary(number)) ATOLL_RETURN_IF_ERROR(use(number, record.data()));
     return Status::Ok();
   }
 
@@ -222,14 +239,16 @@ class Session final : public PlainSession {
   bool has_writes() const { return !own_.empty(); }
 
   // ---- writing ----
-  // `now`: the row as it is; nullopt: inserts `row`. `row`: nullopt: removes it. Errors: those of RowWriter;
-  // kLockTimeout: somebody has locked it, another row with its value of `u`, or a range around it.
+  // `now`: the row as it is; nullopt: inserts `row`. `row`: nullopt: removes it; it may get another id.
+  // Errors: those of RowWriter; kLockTimeout: somebody has locked it, another row with its value of `u`, or a
+  // range around it.
   Status write(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     const size_t savepoint = transaction_->set_savepoint();
     const Status status = write_row(id, now, row);
     writer.end_statement();
     if (status.ok()) {
-      own_[id] = row;
+      own_[id] = std::nullopt;
+      if (row) own_[row->id] = row;
       transaction_->release_savepoint(savepoint);
     } else {
       cursor.close();
