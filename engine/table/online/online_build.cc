@@ -78,7 +78,7 @@ Status OnlineBuild::replay(uint64_t *records) {
     const auto *header = reinterpret_cast<const uint8_t *>(record.data());
     const bool whole = record.size() >= kRecordHeaderBytes;
     const uint32_t key_bytes = whole ? load_le<uint32_t>(header + 1) : 0;
-    if (!whole || record.size() - kRecordHeaderBytes < key_bytes)
+    if (!whole || record.size() - kRecordHeaderBytes < key_bytes || key_bytes < codec::kKeyStartLength)
       return Status(Code::kCorruption, "a record of the change log of an ALTER cannot be read");
     changes.push_back({header[0] != 0, std::string(record.substr(kRecordHeaderBytes, key_bytes)),
                        std::string(record.substr(kRecordHeaderBytes + key_bytes))});

@@ -1,5 +1,5 @@
 // Goal:   an ALTER takes in what others commit meanwhile and nothing else, finds values that are double at
-//         its end, and leaves no log behind.
+//         its end, refuses a log that it cannot read, and leaves no log behind.
 // Method: scenes, most of them for all that can be built; one writer or two. Random ones:
 // online_model_test.cc.
 #include "table/online/online_build.h"
@@ -174,6 +174,29 @@ TEST_P(OnlineBuildTest, fails_when_the_expression_of_a_virtual_column_does) {
   commit();
   alter_->view.computes = Status(Code::kInvalid, "division by zero");
   EXPECT_EQ(alter_->finish().code(), Code::kInvalid);
+}
+
+TEST_P(OnlineBuildTest, a_log_record_that_is_damaged_is_corruption) {
+  const std::string put(1, '\1'), key(codec::kKeyStartLength + 4, 'k');
+  const std::string old_key_and_row =
+      "\x06"
+      "oldkey"
+      "row";
+  const std::string damaged[] = {
+      "",                                                      // no header
+      put + std::string("\x01\0\0", 3),                        // half a header
+      put + std::string("\x20\0\0\0", 4) + key,                // a key that is longer than the record
+      put + std::string("\0\0\0\0", 4) + old_key_and_row,      // no key
+      put + std::string("\x02\0\0\0ab", 6) + old_key_and_row,  // half a key
+      put + std::string("\x0A\0\0\0", 4) + key + "row",        // no row
+  };
+  for (const std::string &record : damaged) {
+    begin({}, GetParam());
+    const std::string log_key("\0\0\0\x05\0\0\0\0\0\0\0\0", 12);
+    ASSERT_ATOLL_OK(database_.put(database_->temp_family(), log_key, record));
+    EXPECT_EQ(complete().code(), Code::kCorruption) << to_hex(record);
+    end_alter();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(of, OnlineBuildTest,
