@@ -58,23 +58,24 @@ class TestTable {
     Source source;
     bool unique;
   };
-  std::shared_ptr<const Layout> layout(lsm::Family *family) const {
-    return layout(family, {{"PRIMARY", 1, kId, true}, {"a", 2, kA, false}, {"u", 3, kU, true}});
-  }
+  std::shared_ptr<const Layout> layout(lsm::Family *family) const { return layout(family, usual_keys()); }
   // The table with other keys. The primary key is called PRIMARY and stands first; without one, the rows have
   // numbers in an index of `rows_ordinal`.
   std::shared_ptr<const Layout> layout(lsm::Family *family, const std::vector<Key> &keys,
                                        uint16_t rows_ordinal = 1) const {
-    const bool hidden = keys.empty() || keys[0].name != std::string_view("PRIMARY");
-    Layout::Columns columns;
-    columns.row = std::make_shared<codec::RowCodec>(1, table_.columns());
-    columns.stored = {0, 1, 2};
-    columns.primary = hidden ? -1 : static_cast<int>(kPrimary);
-    for (const Key &key : keys) columns.indexes.push_back(index(key, hidden ? key.source : keys[0].source));
-    auto def = std::make_shared<catalog::TableDef>();
-    def->prefix = 7;
-    def->indexes.push_back({"", rows_ordinal});
-    return std::make_shared<const Layout>(std::move(def), family, std::move(columns));
+    return layout(family, keys, {rows_ordinal, std::make_shared<codec::RowCodec>(1, table_.columns())});
+  }
+  // The table before and after `u` was added: rows that were there have `value` in it.
+  std::shared_ptr<const Layout> layout_without_u(lsm::Family *family, const std::vector<Key> &keys) const {
+    return layout(family, keys, {1, row_without_u()});
+  }
+  std::shared_ptr<const Layout> layout_with_added_u(lsm::Family *family, uint32_t value) const {
+    std::string bytes(4, '\0');
+    store_le_bytes(reinterpret_cast<uint8_t *>(bytes.data()), value, 4);
+    const std::vector<codec::ColumnDefault> defaults = {{u_.id, false, bytes}};
+    const auto row = std::make_shared<codec::RowCodec>(2, table_.columns(), defaults);
+    row->add_past_version(1, Layout::past_columns(*row_without_u()));
+    return layout(family, usual_keys(), {1, row, defaults});
   }
 
   codec::testing::Record record(const Row &row) const {
@@ -108,6 +109,31 @@ class TestTable {
   }
 
  private:
+  struct Shape {
+    uint16_t rows_ordinal;
+    std::shared_ptr<const codec::RowCodec> row;
+    std::vector<codec::ColumnDefault> defaults = {};
+  };
+  std::shared_ptr<const Layout> layout(lsm::Family *family, const std::vector<Key> &keys, Shape shape) const {
+    const bool hidden = keys.empty() || keys[0].name != std::string_view("PRIMARY");
+    Layout::Columns columns;
+    columns.row = std::move(shape.row);
+    columns.stored = {0, 1, 2};
+    columns.primary = hidden ? -1 : static_cast<int>(kPrimary);
+    for (const Key &key : keys) columns.indexes.push_back(index(key, hidden ? key.source : keys[0].source));
+    auto def = std::make_shared<catalog::TableDef>();
+    def->prefix = 7;
+    def->indexes.push_back({"", shape.rows_ordinal});
+    def->defaults = std::move(shape.defaults);
+    return std::make_shared<const Layout>(std::move(def), family, std::move(columns));
+  }
+  static std::vector<Key> usual_keys() {
+    return {{"PRIMARY", 1, kId, true}, {"a", 2, kA, false}, {"u", 3, kU, true}};
+  }
+  std::shared_ptr<codec::RowCodec> row_without_u() const {
+    return std::make_shared<codec::RowCodec>(1, std::vector<codec::Column>{id_, a_});
+  }
+
   static codec::KeyPart part(const codec::Column &column) {
     codec::KeyPart part{.kind = codec::KeyKind::kUnsigned, .source = column};
     part.never_null = column.null_offset < 0;

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,10 +45,12 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
   void open_table(Built built) {
     built_ = built;
     lsm::Family *family = database_->shared_family();
-    layout_ =
-        built == Built::kMove
-            ? table_.layout(family)
-            : table_.layout(family, {{"PRIMARY", 1, TestTable::kId, true}, {"a", 2, TestTable::kA, false}});
+    const std::vector<TestTable::Key> keys = {{"PRIMARY", 1, TestTable::kId, true},
+                                              {"a", 2, TestTable::kA, false}};
+    if (built == Built::kMove)
+      layout_ = table_.layout(family);
+    else
+      layout_ = default_of_added_ ? table_.layout_without_u(family, keys) : table_.layout(family, keys);
     writers_.clear();
   }
   Session *add_writer() {
@@ -97,6 +100,7 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
   }
 
   Built built_ = Built::kIndexes;
+  std::optional<uint32_t> default_of_added_;  // set: `u` is added with its index
   lsm::Family *other_family_ = nullptr;
   std::unique_ptr<TestAlter> alter_;
   std::vector<std::unique_ptr<Session>> writers_;
@@ -106,7 +110,8 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
     lsm::Family *family = layout_->family();
     switch (built_) {
       case Built::kIndexes:
-        return table_.layout(family);
+        return default_of_added_ ? table_.layout_with_added_u(family, *default_of_added_)
+                                 : table_.layout(family);
       case Built::kMove:
         return table_.layout(other_family_);
       case Built::kPrimaryKey:

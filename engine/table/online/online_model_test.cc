@@ -49,7 +49,7 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
     do {
       act(random_.below(20));
       if (random_.one_in(2)) ASSERT_ATOLL_OK(alter.replay());
-    } while (!random_.one_in(4));
+    } while (!random_.one_in(6));
     end_all();
     alter.view.on_compute = [] {};
     const Status finished = alter.finish();
