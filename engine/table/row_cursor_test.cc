@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/work.h"
-#include "table/row_cursor_reads.h"
+#include "table/testing/row_cursor_reads.h"
 
 namespace atoll::table {
 namespace {

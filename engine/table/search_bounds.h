@@ -28,9 +28,9 @@ struct Seek {
     kAfterKey,    // as kFirstRow, behind a key; a loose scan stays in the last range
     kAnyRow,      // one row, which no condition refuses
   };
-  std::string key;            // full key bytes
+  std::string key = {};       // full key bytes
   bool forward = true;        // forward: first key >= key; backward: last key < key
-  std::string prefix;         // when not empty: only keys that start so
+  std::string prefix = {};    // when not empty: only keys that start so
   bool prefix_stays = false;  // prev() stays within it too
   size_t parts = 0;           // of an exact search: how many parts `key` has
   Reach reach = Reach::kFirstRow;

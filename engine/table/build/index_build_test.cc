@@ -10,7 +10,7 @@
 #include <string>
 
 #include "table/build/test_view.h"
-#include "table/stored_table.h"
+#include "table/testing/stored_table.h"
 
 namespace atoll::table {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "table/stored_table.h"
+#include "table/testing/stored_table.h"
 
 namespace atoll::table {
 namespace {

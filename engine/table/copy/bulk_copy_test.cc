@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "table/stored_table.h"
+#include "table/testing/stored_table.h"
 
 namespace atoll::table {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "table/online/test_alter.h"
-#include "table/stored_table.h"
+#include "table/testing/stored_table.h"
 
 namespace atoll::table {
 

@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "base/work.h"
-#include "table/stored_table.h"
+#include "table/testing/stored_table.h"
 
 namespace atoll::table {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "codec/test_tables.h"
 #include "table/layout.h"
-#include "table/stored_table.h"
+#include "table/testing/stored_table.h"
 #include "table/write/large_rows.h"
 
 namespace atoll::table {

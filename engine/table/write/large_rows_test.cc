@@ -111,5 +111,75 @@ TEST_F(LargeRowsTest, a_duplicate_writes_no_piece) {
   EXPECT_EQ(read(1), "first");
 }
 
+// While an index is being built of a table whose rows get other keys (ChangeLog::needs_whole_rows).
+class WholeRowsLog final : public ChangeLog {
+ public:
+  Status log(txn::Transaction *, const RowImage &, const RowImage &) override { return Status::Ok(); }
+  bool needs_whole_rows() const override { return true; }
+};
+
+TEST_F(LargeRowsTest, a_row_is_stored_whole_while_the_log_needs_it_whole) {
+  ASSERT_ATOLL_OK(insert(1, text(kLargeRowBytes + 1, 'a')));
+  commit();
+  WholeRowsLog log;
+  session_->writer.set_log(&log);
+  ASSERT_ATOLL_OK(update(1, text(kLargeRowBytes + 2, 'b')));
+  ASSERT_ATOLL_OK(insert(2, text(kLargeRowBytes + 1, 'c')));
+  commit();
+  EXPECT_EQ(pieces(), 0);
+  EXPECT_TRUE(read(1) == text(kLargeRowBytes + 2, 'b'));
+  EXPECT_TRUE(read(2) == text(kLargeRowBytes + 1, 'c'));
+}
+
+TEST_F(LargeRowsTest, an_update_to_the_same_value_writes_no_piece) {
+  ASSERT_ATOLL_OK(insert(1, text(kLargeRowBytes + 1, 'a')));
+  commit();
+  EXPECT_EQ(update(1, text(kLargeRowBytes + 1, 'a')).code(), Code::kNotFound);
+  EXPECT_EQ(session_->transaction()->write_count(), 0);
+}
+
+TEST_F(LargeRowsTest, rows_beyond_the_memory_of_a_batch_are_read_when_their_turn_comes) {
+  constexpr uint32_t kRows = 7;
+  const size_t bytes = kLargeRowBytes - 100;
+  static_assert(kRows * (kLargeRowBytes - 100) > txn::Transaction::kMultiGetBytesMax);
+  for (uint32_t id = 0; id < kRows; id++) ASSERT_ATOLL_OK(insert(id, text(bytes, static_cast<char>(id))));
+  commit();
+  RowCursor &cursor = session_->cursor;
+  RowCursor::Found found = RowCursor::Found::kNone;
+  cursor.begin_index(0);
+  ASSERT_ATOLL_OK(cursor.begin_ranges(kRows, &found));
+  cursor.begin_batch();
+  for (uint32_t id = 0; id < kRows; id++) cursor.add_row(key(id));
+  ASSERT_ATOLL_OK(cursor.look_up(&found));
+  EXPECT_FALSE(cursor.batch().unread.empty());
+  for (uint32_t id = 0; id < kRows; id++) {
+    ASSERT_ATOLL_OK(cursor.next_of_batch(session_->record(), &found));
+    ASSERT_EQ(found, RowCursor::Found::kRow);
+    EXPECT_TRUE(table_.body(session_->record()) == text(bytes, static_cast<char>(id))) << id;
+  }
+}
+
+TEST_F(LargeRowsTest, a_condition_sees_the_whole_row) {
+  class EqualBody final : public PlainSession {
+   public:
+    using PlainSession::PlainSession;
+    std::unique_ptr<codec::Predicate> condition;
+    const codec::Predicate *predicate() override { return condition.get(); }
+  };
+  ASSERT_ATOLL_OK(insert(1, text(kLargeRowBytes + 1, 'a')));
+  commit();
+  std::string stored;
+  ASSERT_TRUE(layout_->family()->get(rocksdb::ReadOptions(), key(1), &stored).ok());
+  EqualBody session(layout_, table_.record_length(), manager_.get());
+  RowFilter filter(session.cursor.table(), &session);
+  for (const char first : {'a', 'b'}) {
+    session.condition =
+        codec::Predicate::compare(1, codec::CompareOp::kEqual, {.bytes = text(kLargeRowBytes + 1, first)});
+    bool passes = false;
+    ASSERT_ATOLL_OK(filter.evaluate(key(1), stored, &passes));
+    EXPECT_EQ(passes, first == 'a');
+  }
+}
+
 }  // namespace
 }  // namespace atoll::table

@@ -77,6 +77,10 @@ class TestTable {
     row->add_past_version(1, Layout::past_columns(*row_without_u()));
     return layout(family, usual_keys(), {1, row, defaults});
   }
+  // The same columns without a primary key. The indexes are a (number 0) and u (number 1).
+  std::shared_ptr<const Layout> layout_without_primary(lsm::Family *family) const {
+    return layout(family, {{"a", 2, kA, false}, {"u", 3, kU, true}});
+  }
 
   codec::testing::Record record(const Row &row) const {
     codec::testing::Record record(table_);

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lsm/test_database.h"
-#include "table/row_cursor_fixture.h"
+#include "table/testing/row_cursor_fixture.h"
 
 namespace atoll::table {
 

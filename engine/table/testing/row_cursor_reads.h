@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "table/row_cursor_fixture.h"
+#include "table/testing/row_cursor_fixture.h"
 
 namespace atoll::table {
 
