@@ -5,8 +5,8 @@
 // an index scan at that snapshot would return the row twice.
 //
 // After an error of insert(), update() or remove() some of the row may be written, except after kDuplicate:
-// the caller rolls back to a savepoint that it set before. Tests: row_cursor_test.cc, whose sessions write
-// with it; large_rows_test.cc for pieces; tests of the server for virtual columns.
+// the caller rolls back to a savepoint that it set before. Tests: row_writer_test.cc; row_cursor_test.cc,
+// whose sessions write with it; large_rows_test.cc for pieces; tests of the server for virtual columns.
 #pragma once
 
 #include <cstdint>
