@@ -2,7 +2,7 @@
 //
 // The server checks the condition on every row that it gets, so a predicate pays only by the rows that it
 // refuses. A statement that reads a few rows does not ask the predicate. After several rows in succession
-// have passed, it asks for one row of sixteen. A scan with locks asks for every row: in a scan of rows
+// have passed, it asks for one row of some fifteen. A scan with locks asks for every row: in a scan of rows
 // without range locks, a row that does not match is neither locked nor waited for, unless it is a large row.
 #pragma once
 

@@ -1,6 +1,8 @@
-// Goal:   a TEMPORARY table is found under its path until it is removed, with what AUTO_INCREMENT has given out, and no two
+// Goal:   a TEMPORARY table is found under its path until it is removed, with what AUTO_INCREMENT has given
+// out, and no two
 //         of them ever share a key prefix.
-// Method: the registry alone, as it has no files. Its tables belong to the process: each test uses paths of its own.
+// Method: the registry alone, as it has no files. Its tables belong to the process: each test uses paths of
+// its own.
 #include "handler/ddl/temporary_tables.h"
 
 #include <gtest/gtest.h>
