@@ -17,8 +17,8 @@ class EntryCursor {
  public:
   explicit EntryCursor(const OpenTable &table) : table_(table) {}
 
-  // Makes it ready for searches within `bounds`. A plain read takes the snapshot here, if there is none yet.
-  // `whole_table`: blocks are read ahead.
+  // Makes the cursor ready for searches within `bounds`. A consistent read takes its snapshot here, if it has
+  // none yet. `whole_table`: blocks are read ahead.
   void open(const Bounds &bounds, bool whole_table = false);
   // Makes it ready for estimates that no read follows: it shows the newest entries, and no snapshot is taken.
   void open_for_estimates(const Bounds &bounds);

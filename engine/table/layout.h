@@ -66,7 +66,7 @@ class Layout {
                        std::string *value, bool *has_null) const;
   // The primary key a secondary entry points to. Errors: kCorruption.
   Status primary_of_entry(size_t number, std::string_view entry_key, std::string *out) const;
-  // *length: the bytes of a secondary key up to the end of the part that is unique in a unique index.
+  // *length: the bytes of a secondary key without the primary key at its end.
   Status user_part_length(size_t number, std::string_view entry_key, size_t *length) const;
 
   // True when one of the user's parts of a secondary key is NULL.
@@ -77,7 +77,8 @@ class Layout {
 
   // The same table in another family or under another prefix.
   std::shared_ptr<const Layout> moved(catalog::TablePtr def, lsm::Family *family) const;
-  // The key in this layout of the row or entry that has `key` in another place of the same table.
+  // `key` belongs to a row or an entry of the same table in another family or under another prefix. Returns
+  // the key that this row or entry has here.
   std::string moved_key(std::string_view key) const;
 
   // Where the table was until it moved by itself: for snapshots that are older than the move. nullptr: it did

@@ -85,8 +85,8 @@ bool RowCursor::begin_reading() {
   return table_.locking() && layout().former() != nullptr;
 }
 
-// Whether this is a read with locks of all parts of the active index, none of them NULL: a unique index has
-// at most one row of that key.
+// Whether this is a locking read that gives a value for each part of a unique index, and none of them is
+// NULL: then at most one row has this key.
 bool RowCursor::is_one_key(const Seek &seek) const {
   const IndexLayout &index = scanned_index();
   return table_.locking() && (index.unique || index.is_long_hash) && seek.parts == index.user_parts &&

@@ -168,7 +168,8 @@ fn named<'a, 'b>(fields: &'a [&'b str], names: &TableNames) -> Option<(String, &
     let [family, prefix, database, table, rest @ ..] = fields else { return None };
     let place = (family.parse().ok()?, prefix.parse().ok()?);
     let name = full_name(database, table);
-    // The owner knows the name that cannot be decoded here, if not how the table was called then.
+    // The bucket has this name as a file name that cannot be decoded here. The owner has noted the decoded name, but the one of the
+    // present: the table may have been called differently at the time that is looked at.
     let hinted = names.tables.iter().chain(&names.gone).find(|table| table.place() == place);
     let name = match hinted {
         Some(hinted) if name.contains('@') => format!("{}.{}", hinted.database, hinted.name),

@@ -14,7 +14,8 @@ pub enum Claim {
     FencingRoots(Fencing),
     /// The fence of `root/<former>/` stands; `fence_roots` lists again.
     LookingBehind(Fencing),
-    /// `fence_wal` has sent a fence for this slot of the base's WAL.
+    /// `fence_wal` has sent a fence for a slot of the WAL behind the base, the root from which the claim starts. The numbers are
+    /// the epoch of the claimer and the slot.
     FencingWal(u8, Root, u8),
     /// `close_and_claim` has sent the claim root.
     Claiming(u8, Option<RootId>, u8),

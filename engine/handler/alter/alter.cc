@@ -156,7 +156,8 @@ Status AlterContext::begin_build(const ah::Layout &former, size_t record_bytes, 
   return Status::Ok();
 }
 
-// Adds the definition that names the new .frm: the table's, or that of the partitioned table.
+// Puts the new .frm into the definition that keeps it: the table's own, or for a partition that of the whole
+// table, which is added to `defs`.
 void add_frm(std::string frm, std::vector<catalog::TableDef> *defs) {
   if (frm.empty()) return;
   catalog::TableDef &first = defs->front();

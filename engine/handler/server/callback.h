@@ -12,7 +12,7 @@
 namespace atoll::handler {
 
 // Makes the server roll back the statement's transaction, all of it and regardless of savepoints: what the
-// exception has interrupted may be half done in its memory.
+// exception has interrupted may be half done in the transaction's memory.
 void give_up_transaction() noexcept;
 
 // Gives the transaction up and returns the HA_ERR_* of `status`.

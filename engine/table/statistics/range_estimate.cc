@@ -59,7 +59,7 @@ struct Probe {
   txn::EntryList seen;    // as many of them as may be remembered
   size_t seen_bytes = 0;  // of all entries
 
-  // Entries for each step of the scale; 0: they are too close to tell.
+  // Entries for each step of the scale; 0: the first and the last entry are on the same step.
   double density(const KeyScale &scale) const {
     const uint64_t distance = scale.number(last) - scale.number(first);
     return distance == 0 ? 0 : static_cast<double>(entries - 1) / static_cast<double>(distance);

@@ -122,7 +122,8 @@ class WriteSet {
       }
     }
   }
-  // The same for the newest write of each key with a sequence in [from, before), of both sides.
+  // Calls visit(family, key, write) for each key that was written with a sequence in [from, before), in the
+  // main and in the temp database. Of several such writes of a key, only the newest is visited.
   template <typename Visit>
   void each_between(uint64_t from, uint64_t before, const Visit &visit) const {
     for (const auto &writes : families_) {

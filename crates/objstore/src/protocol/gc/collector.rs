@@ -416,9 +416,9 @@ impl Collector {
         Ok(())
     }
 
-    /// Aborts the unfinished uploads of former owners, and those that this server took for not begun. Their
-    /// pieces are not objects yet, so no tombstone is written for them; the upload of a file that is still
-    /// queued is never ended.
+    /// Aborts unfinished uploads: those of former owners, and those of this server whose beginning succeeded though its answer was
+    /// lost. Their pieces are not objects yet, so no tombstone is written for them. The upload of a file that is still queued is
+    /// never aborted.
     async fn abort_strays(&self) -> Result<()> {
         let bucket = &self.shared.bucket;
         let uploads = match bucket.unfinished_uploads().await {

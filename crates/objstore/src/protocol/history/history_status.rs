@@ -18,9 +18,9 @@ pub(in crate::protocol) struct HistoryStatus {
 }
 
 impl Inspector {
-    /// The history among the pins `listed`; None when there is none. `newest`: the newest root.
+    /// Returns the history that the pins of `listed` keep; None when no pin keeps one. `newest`: the newest root.
     ///
-    /// Requests: for each pin those for its root, the names of its MANIFEST and those of the log.
+    /// Requests: for each pin those that read its root, the LISTs of the pieces of its MANIFEST, and the LISTs of its log's chunks.
     pub(in crate::protocol) async fn history_status(
         &self,
         listed: &Listed,

@@ -124,8 +124,8 @@ impl Inspector {
         Ok(space)
     }
 
-    /// Finds out whose the table files are: first those of the newest root, then those of pins until every
-    /// file that only pins need has an owner.
+    /// Finds out to which table each table file belongs. Reads the newest root's MANIFEST, then those of pins until the table of
+    /// every file that only pins need is known.
     async fn find_owners(
         &self,
         space: &mut Space,

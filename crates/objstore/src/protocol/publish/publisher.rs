@@ -62,7 +62,7 @@ struct Snapshot {
     wal_needed: u64,
     /// ...and so the WAL must have been shipped up to this position.
     gate: u64,
-    /// The newest commits. They include all those whose changes of the MANIFEST are in the snapshot.
+    /// The newest commits. No commit whose rows are in files of this MANIFEST is newer.
     position: Position,
     files: FilesSnapshot,
 }

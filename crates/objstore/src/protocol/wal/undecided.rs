@@ -76,7 +76,7 @@ impl Undecided {
         Ok(())
     }
 
-    /// Returns how the log is to end; None: it stays as it is.
+    /// Returns the record that rolls the undecided transactions back, and where to append it to the log; None: there are none.
     pub(crate) fn rollback(&self) -> Option<Rollback> {
         if self.xids.is_empty() {
             return None;

@@ -359,7 +359,8 @@ impl WalTable {
         self.shipped
     }
 
-    /// Drops what is covered by a root with `ddl_published`; returns the covered position.
+    /// Forgets the chunks that have arrived and whose changes of definitions up to number `ddl_published` are in a published root.
+    /// Returns the end of the last of them; None: there was none.
     pub(crate) fn cover(&mut self, ddl_published: u64) -> Option<u64> {
         let mut covered = None;
         while let Some(piece) = self.pieces.front().filter(|p| p.arrived && p.ddl_seq <= ddl_published) {

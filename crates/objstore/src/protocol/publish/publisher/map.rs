@@ -58,9 +58,9 @@ impl Publisher {
         }
     }
 
-    /// Rule DIR-2: the local record of the root exists before the root.
+    /// Writes the local record of `root`, which must exist before the root itself is created (DIR-2).
     ///
-    /// `nonce`: that of the root. `is_new_map`: the file map is another than that of the root before.
+    /// `nonce`: the nonce of the root. `is_new_map`: the file map differs from that of the previous root.
     pub(super) async fn write_local(&self, root: &Root, nonce: &Nonce, is_new_map: bool) -> Result<()> {
         let shared = &self.shared;
         let (dir, db_uuid) = (shared.local_dir.clone(), shared.db_uuid.clone());
