@@ -41,7 +41,7 @@ class RowWriterTest : public TwoSessionsTest<> {
       transaction.release_savepoint(savepoint);
       ASSERT_EQ(transaction.write_count(), 0);
     }
-    ASSERT_ATOLL_OK(status);
+    ASSERT_TRUE(status.ok()) << status.message();
     manager_->set_write_bytes_max(0);
     EXPECT_EQ(left_behind.size(), writes);  // none, one, and so on
     EXPECT_EQ(*left_behind.rbegin(), writes - 1);
