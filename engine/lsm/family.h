@@ -86,9 +86,9 @@ class Families {
   // table leaves them.
   virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
 
-  // Removes [begin, end) by one range tombstone; the space is reclaimed in the background. Requires for main:
-  // nobody reads or writes the range ever again, because files that lie in it go, new ones too. Errors: those
-  // of a write.
+  // Removes [begin, end) by one range tombstone; the space is reclaimed in the background. Requires for the
+  // main database: the range is never used again. The reclaiming drops each table file that lies in the
+  // range, also one that was written after this call. Errors: those of a write.
   virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
 };
 

@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "table/testing/stored_table.h"
+#include "table/copy/test_copy.h"
 
 namespace atoll::table {
 namespace {
@@ -15,23 +15,11 @@ namespace {
 constexpr uint32_t kFewRows = 100;
 constexpr uint32_t kManyRows = 40000;  // more than kSmallTableBytes
 
-class BulkCopyTest : public StoredTableTest<TestTable> {
+class BulkCopyTest : public CopyTest<StoredTableTest<TestTable>> {
  protected:
   void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
-    budget_ = database_->sort_budget(64 << 20);
-    begin();
-  }
-
-  void begin() {
-    const auto move = [this](std::shared_ptr<const Layout> *layout) {
-      ATOLL_RETURN_IF_ERROR(move_to_own_family(layout));
-      layout_ = *layout;
-      return Status::Ok();
-    };
-    copy_ = std::make_unique<BulkCopy>(
-        BulkCopy::Target{database_.operator->(), database_.operator->(), [] { return true; }, move}, layout_,
-        budget_);
+    ASSERT_NO_FATAL_FAILURE(CopyTest::SetUp());
+    begin_copy();
   }
 
   // The i-th of `count` rows: rows with neighbouring i are far from each other in both indexes.
@@ -45,10 +33,6 @@ class BulkCopyTest : public StoredTableTest<TestTable> {
     for (uint32_t i = 0; i < count; i++) ATOLL_RETURN_IF_ERROR(add(row_of(i, count)));
     return Status::Ok();
   }
-  Status finish() {
-    return copy_->finish([](double) { return true; }, &layout_);
-  }
-
   std::set<std::string> stored() { return StoredTableTest::stored(*layout_); }
   std::set<std::string> expected(uint32_t count) {
     std::set<std::string> keys;
@@ -57,16 +41,11 @@ class BulkCopyTest : public StoredTableTest<TestTable> {
         keys.insert(table_.key(*layout_, index, row_of(i, count), 2));
     return keys;
   }
-  // What the message about a duplicate is made from.
   Row shown_duplicate() {
     codec::testing::Record record = table_.record({0, std::nullopt, std::nullopt});
-    std::string key, value, scratch;
-    copy_->show_duplicate(record.data(), &key, &value, &scratch);
+    show_duplicate(&record);
     return table_.row(record.data());
   }
-
-  std::shared_ptr<lsm::SortBudget> budget_;
-  std::unique_ptr<BulkCopy> copy_;
 };
 
 TEST_F(BulkCopyTest, a_small_table_stays_in_the_shared_family) {
@@ -106,7 +85,7 @@ TEST_F(BulkCopyTest, a_copy_that_is_interrupted_leaves_nothing) {
 
 TEST_F(BulkCopyTest, names_the_row_whose_primary_key_is_taken) {
   for (const uint32_t count : {kFewRows, kManyRows}) {
-    begin();
+    begin_copy();
     const Row taken = row_of(3, count), twin{taken.id, taken.a, count + 1};
     Status status = add_rows(count);
     if (status.ok()) status = add(twin);
@@ -120,7 +99,7 @@ TEST_F(BulkCopyTest, names_the_row_whose_primary_key_is_taken) {
 
 TEST_F(BulkCopyTest, names_the_unique_key_that_is_taken_and_takes_nulls_for_different) {
   for (const uint32_t count : {kFewRows, kManyRows}) {
-    begin();
+    begin_copy();
     const Row taken = row_of(3, count), twin{count, std::nullopt, taken.u};
     ASSERT_TRUE(taken.u);
     Status status = add_rows(count);

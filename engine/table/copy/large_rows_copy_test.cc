@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "table/copy/bulk_copy.h"
+#include "table/copy/test_copy.h"
 #include "table/write/large_rows_fixture.h"
 
 namespace atoll::table {
@@ -12,42 +12,29 @@ namespace {
 
 using codec::kLargeRowBytes;
 
-class LargeRowsCopyTest : public LargeRowsFixture {
+class LargeRowsCopyTest : public CopyTest<LargeRowsFixture> {
  protected:
   void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(LargeRowsFixture::SetUp());
+    ASSERT_NO_FATAL_FAILURE(CopyTest::SetUp());
     for (uint32_t i = 0; i < kRows; i++) {
       const uint32_t id = i * 7 % kRows;
       rows_[id] = text(id % 3 == 0 ? kLargeRowBytes + id : id, 'a');
     }
-    budget_ = database_->sort_budget(64 << 20);
   }
 
   // Copies into a table of `layout`.
   void begin_copy(std::shared_ptr<const Layout> layout) {
     layout_ = std::move(layout);
-    const auto move = [this](std::shared_ptr<const Layout> *moved) {
-      ATOLL_RETURN_IF_ERROR(move_to_own_family(moved));
-      layout_ = *moved;
-      return Status::Ok();
-    };
-    copy_ = std::make_unique<BulkCopy>(
-        BulkCopy::Target{database_.operator->(), database_.operator->(), [] { return true; }, move}, layout_,
-        budget_);
+    CopyTest::begin_copy();
   }
   Status add(uint32_t id, std::string_view body) { return copy_->add(table_.record(id, body).data()); }
   Status add_rows() {
     for (uint32_t i = 0; i < kRows; i++) ATOLL_RETURN_IF_ERROR(add(i * 7 % kRows, rows_[i * 7 % kRows]));
     return Status::Ok();
   }
-  Status finish() {
-    return copy_->finish([](double) { return true; }, &layout_);
-  }
 
   static constexpr uint32_t kRows = 20;  // every third of them in pieces
   std::map<uint32_t, std::string> rows_;
-  std::shared_ptr<lsm::SortBudget> budget_;
-  std::unique_ptr<BulkCopy> copy_;
 };
 
 TEST_F(LargeRowsCopyTest, rows_of_all_sizes_are_copied_as_they_are) {
@@ -77,8 +64,7 @@ TEST_F(LargeRowsCopyTest, a_row_that_comes_twice_is_named_by_its_primary_key) {
     EXPECT_EQ(status.code(), Code::kDuplicate);
     EXPECT_EQ(copy_->duplicate_index(), 0);
     codec::testing::Record shown = table_.record(0, "");
-    std::string key, value, scratch;
-    copy_->show_duplicate(shown.data(), &key, &value, &scratch);
+    show_duplicate(&shown);
     EXPECT_EQ(table_.id(shown.data()), taken);
     EXPECT_EQ(stored(*layout_).size(), 0);
   }

@@ -185,7 +185,8 @@ TEST_P(WritersOfOneKey, an_insert_waits_for_a_delete) {
   EXPECT_EQ(insert(other_.get(), twin()).code(), is_free ? Code::kOk : Code::kDuplicate);
 }
 
-// Who has searched for a key in vain, to insert it, must not wait for one that waits for him.
+// A transaction has searched for a key in vain, and will insert it. It must not wait for the insert of
+// another transaction that waits for that search.
 TEST_P(WritersOfOneKey, an_insert_that_waits_for_a_search_does_not_lock_its_key) {
   set_lock(one_.get(), RowLock::kExclusive);
   std::vector<Row> rows;

@@ -15,6 +15,7 @@ use crate::requests::bucket::Bucket;
 use crate::requests::stuck::{Hurt, StuckStore, Verb, stuck_bucket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// The lag limit of these tests.
 const LAG: Duration = Duration::from_secs(1);
@@ -92,6 +93,15 @@ fn a_chunk_is_cut_four_times_per_lag_limit_unless_somebody_waits() {
     db.store.wait_shipped(position, WAIT).unwrap();
 }
 
+/// A new database whose owner commits with `sync`: its bucket, the store below that, its directory, and the rows it must have.
+fn sync_owner(tuning: Tuning) -> (Bucket, Arc<StuckStore>, TempDir, Db, Model) {
+    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
+    let dir = scratch();
+    let config = config(dir.path(), "owner:1", Durability::Sync);
+    let db = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
+    (bucket, store, dir, db, Model::default())
+}
+
 /// How many objects a restore may read: roots, pieces of the MANIFEST and chunks together.
 const RESTORE_OBJECTS_MAX: usize = 150;
 
@@ -133,11 +143,7 @@ fn restore(bucket: &Bucket, store: &StuckStore, model: &Model, commits: u64) -> 
 /// deleted.
 #[test]
 fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
-    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
-    let dir = scratch();
-    let config = config(dir.path(), "owner:1", Durability::Sync);
-    let mut db = Db::open(open_store(&config, &bucket, server_tuning()).unwrap(), dir.path(), true);
-    let mut model = Model::default();
+    let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
     for commit in 0..4000 {
         let position = db.commit(&mut model, 0b11, commit % 50, commit);
         db.sync();
@@ -184,11 +190,7 @@ fn objects_to_read(bucket: &Bucket) -> usize {
 /// A publish may wait for uploads for as long as a load lasts; merging goes on.
 #[test]
 fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
-    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
-    let dir = scratch();
-    let config = config(dir.path(), "owner:1", Durability::Sync);
-    let mut db = Db::open(open_store(&config, &bucket, server_tuning()).unwrap(), dir.path(), true);
-    let mut model = Model::default();
+    let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
     db.store.publish(WAIT).unwrap();
     store.hurt(Verb::Put, "/sst/", 0, u32::MAX, Hurt::Hangs);
     db.flush(0, true);
@@ -211,11 +213,7 @@ fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
 /// A root takes so long that a merge needs the time of hundreds of chunks; one client commits, and each commit has its chunk.
 #[test]
 fn one_client_that_commits_faster_than_chunks_are_merged_is_held_back() {
-    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
-    let dir = scratch();
-    let config = config(dir.path(), "owner:1", Durability::Sync);
-    let mut db = Db::open(open_store(&config, &bucket, server_tuning()).unwrap(), dir.path(), true);
-    let mut model = Model::default();
+    let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
     db.store.publish(WAIT).unwrap();
     store.hurt(Verb::Put, "/root/", 0, u32::MAX, Hurt::Waits(Duration::from_millis(500)));
     let (started, mut commits, mut most) = (Instant::now(), 0, 0);
@@ -269,13 +267,9 @@ fn a_bucket_with_latency_under_load_stays_bounded_all_the_time() {
 /// those chunks.
 #[test]
 fn commits_that_arrive_together_share_a_chunk() {
-    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
-    let dir = scratch();
-    let config = config(dir.path(), "owner:1", Durability::Sync);
     let Tuning { chunk_bytes_max, ship_bytes, ship_interval, chunks_in_flight, .. } = Tuning::default();
     let tuning = Tuning { chunk_bytes_max, ship_bytes, ship_interval, chunks_in_flight, ..quick() };
-    let mut db = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
-    let mut model = Model::default();
+    let (_bucket, store, _dir, mut db, mut model) = sync_owner(tuning);
     let latency = Duration::from_millis(200);
     store.set_latency(latency);
     // The pace follows from the time that the first chunks took.
@@ -310,12 +304,8 @@ fn commits_that_arrive_together_share_a_chunk() {
 /// Nothing arrives, so nothing is merged, and no request is sent.
 #[test]
 fn merging_costs_nothing_when_nothing_is_written() {
-    let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
-    let dir = scratch();
-    let config = config(dir.path(), "owner:1", Durability::Sync);
     let tuning = Tuning { alive_interval: Duration::from_secs(3600), ..server_tuning() };
-    let mut db = Db::open(open_store(&config, &bucket, tuning).unwrap(), dir.path(), true);
-    let mut model = Model::default();
+    let (bucket, store, _dir, mut db, mut model) = sync_owner(tuning);
     for commit in 0..100 {
         let position = db.commit(&mut model, 0b11, commit, commit);
         db.sync();
@@ -333,11 +323,7 @@ fn merging_costs_nothing_when_nothing_is_written() {
 #[test]
 fn a_merged_object_that_is_absent_or_damaged_is_named_and_nothing_is_restored() {
     for damage in ["absent", "flipped", "another"] {
-        let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
-        let dir = scratch();
-        let config = config(dir.path(), "owner:1", Durability::Sync);
-        let mut db = Db::open(open_store(&config, &bucket, quick()).unwrap(), dir.path(), true);
-        let mut model = Model::default();
+        let (bucket, store, dir, mut db, mut model) = sync_owner(quick());
         for commit in 0..60 {
             let position = db.commit(&mut model, 0b11, commit, commit);
             db.sync();
