@@ -37,12 +37,17 @@ RunFileCursor::RunFileCursor(std::unique_ptr<rocksdb::Iterator> iterator) : iter
 RunFileCursor::~RunFileCursor() = default;
 
 std::string_view RunFileCursor::value() const { return iterator_->value().ToStringView(); }
-Status RunFileCursor::status() const { return from_rocksdb(iterator_->status()); }
+
+Status RunFileCursor::status() const {
+  if (damaged_) return Status(Code::kCorruption, "a key in a file of a large transaction is damaged");
+  return from_rocksdb(iterator_->status());
+}
 
 void RunFileCursor::parse() {
   rocksdb::ParsedEntryInfo entry;
-  valid_ =
-      iterator_->Valid() && rocksdb::ParseEntry(iterator_->key(), rocksdb::BytewiseComparator(), &entry).ok();
+  damaged_ = iterator_->Valid() &&
+             !rocksdb::ParseEntry(iterator_->key(), rocksdb::BytewiseComparator(), &entry).ok();
+  valid_ = iterator_->Valid() && !damaged_;
   if (!valid_) return;
   key_ = entry.user_key.ToStringView();
   removed_ = entry.type == rocksdb::kEntryDelete;
@@ -131,9 +136,9 @@ Status Ingestion::prepare(Rows *rows, Side side, const std::vector<FamilyFiles> 
 }
 
 Status Ingestion::commit() {
-  // While a snapshot is held, RocksDB gives the files a sequence number. Without any snapshot it might give
-  // them 0: another transaction's snapshot, taken while RocksDB writes the MANIFEST, would then not show the
-  // rows at first and show them later.
+  // While a snapshot exists, RocksDB gives the ingested files a sequence number. Without a snapshot, it might
+  // give them the number 0. A snapshot that another transaction takes while RocksDB writes the MANIFEST would
+  // then not show the rows at first, but show them later. So this function holds a snapshot.
   const rocksdb::ManagedSnapshot before(handle_->db);
   const Status status = from_rocksdb(handle_->db->CommitFileIngestionHandle(std::move(handle_->files)));
   handle_.reset();

@@ -1,6 +1,6 @@
-// Files of transactions that are larger than memory. Each has changes of one transaction to one family,
-// sorted, removals included (docs/internals/huge-transactions.md). They have the format of table files, so
-// that a commit can take them into the database as they are.
+// Run files: sorted files of transactions that are larger than memory. Each file has changes of one
+// transaction to one family, also removals (docs/internals/huge-transactions.md). Run files have the format
+// of table files, so that a commit can ingest them as they are.
 #pragma once
 
 #include <rocksdb/options.h>
@@ -38,7 +38,8 @@ class RunFileWriter {
   bool opened_ = false;
 };
 
-// Moves over a file. Keys and values are valid until the next move. Errors show in status().
+// A cursor over the entries of a run file. A key and a value are valid until the cursor moves. Errors of
+// reading show in status().
 class RunFileCursor {
  public:
   explicit RunFileCursor(std::unique_ptr<rocksdb::Iterator> iterator);
@@ -48,6 +49,7 @@ class RunFileCursor {
   std::string_view key() const { return key_; }
   std::string_view value() const;
   bool removed() const { return removed_; }
+  // Why the cursor is not valid: Ok means that there is no further entry. Errors: kCorruption, kUnavailable.
   Status status() const;
   void seek(std::string_view key);         // the first >= key
   void seek_last(std::string_view key);    // the last <= key
@@ -64,6 +66,7 @@ class RunFileCursor {
   std::string target_;
   std::string_view key_;
   bool valid_ = false;
+  bool damaged_ = false;  // the iterator stands on a key that is not a key of RocksDB
   bool removed_ = false;
 };
 
@@ -80,21 +83,21 @@ class RunFile {
   std::unique_ptr<rocksdb::SstFileReader> reader_;
 };
 
-// The files of one family, the oldest first: for a key that is in several files, the latest file wins.
+// The run files of one family, the oldest first. For a key that is in several files, the newest file counts.
 struct FamilyFiles {
   rocksdb::ColumnFamilyHandle *family = nullptr;
   std::vector<std::string> paths;
 };
 
-// Takes all files into one side of the database in one step, which is atomic and durable:
-// Ingestion::prepare() does what takes time and changes nothing; commit() makes all visible. The files stay
-// where they are; the database gets links to them.
+// Ingests all files into one side of the database in one step, which is atomic and durable.
+// Ingestion::prepare() does the slow part of the work, but changes nothing that is visible; commit() makes
+// all rows visible. The files stay where they are; the database gets links to them.
 class Ingestion {
  public:
   Ingestion();
-  ~Ingestion();  // not committed: nothing remains of it
+  ~Ingestion();  // without commit(), nothing of the ingestion remains
   Status prepare(Rows *rows, Side side, const std::vector<FamilyFiles> &files, bool may_copy);
-  // Errors: kNoSpace, kUnavailable, kFenced: nothing was taken in.
+  // Errors: kNoSpace, kUnavailable, kFenced. After an error, no file has been ingested.
   Status commit();
 
  private:

@@ -11,9 +11,11 @@
 namespace atoll::lsm {
 namespace {
 
-// Row in memory and in a spilled block: key length, value length (4 bytes each, native order), key, value.
+// A row has the same form in memory and in a spilled block: the lengths of key and value (4 bytes each, in
+// native byte order), key, value. This is the size of the two lengths.
 constexpr size_t kRowHeaderBytes = 8;
-// A spilled block: raw length, packed length (4 bytes each), LZ4 block.
+// A spilled block has its uncompressed length, its compressed length (4 bytes each) and the LZ4 block. It has
+// at most so many uncompressed bytes, except a block with one large row.
 constexpr size_t kSpillBlockBytes = 256 * 1024;
 
 struct Lengths {
@@ -25,6 +27,10 @@ Lengths read_lengths(const char *row) {
   Lengths lengths;
   std::memcpy(&lengths, row, sizeof(lengths));
   return lengths;
+}
+
+Status read_error(const std::string &path) {
+  return Status(Code::kUnavailable, "reading the sorted run " + path + ": " + std::strerror(errno));
 }
 
 Status write_error(const std::string &path) {
@@ -56,7 +62,10 @@ class SpilledCursor final : public RunCursor {
   }
 
  private:
-  Status damaged() const { return Status(Code::kCorruption, "the sorted run " + path_ + " is damaged"); }
+  Status damaged() const {
+    if (std::ferror(file_.get()) != 0) return read_error(path_);
+    return Status(Code::kCorruption, "the sorted run " + path_ + " is damaged");
+  }
 
   Status read_block(bool *more) {
     uint32_t lengths[2];
@@ -125,7 +134,8 @@ class MemoryCursor final : public RunCursor {
     *more = index_ < run_->order_.size();
     if (!*more) return Status::Ok();
     const uint32_t offset = run_->order_[index_++].offset;
-    // The rows are visited in random order: fetch one ahead into the processor's cache.
+    // In key order, the rows lie at random places of the memory. So a row is fetched into the processor's
+    // cache a few steps before it is needed.
     if (index_ + 4 < run_->order_.size()) {
       __builtin_prefetch(run_->bytes_.get() + run_->order_[index_ + 4].offset);
     }
@@ -200,7 +210,8 @@ void SortRun::index_rows() {
 void SortRun::sort() {
   if (rows_ == 0) return;
   index_rows();
-  // Equal numbers may still be different keys (longer ones, or zeros at the end): then the bytes decide.
+  // Keys with equal numbers may still differ: in bytes behind the first 12, or in zero bytes at the end. Then
+  // the key bytes decide.
   std::sort(order_.begin(), order_.end(), [this](const Entry &a, const Entry &b) {
     if (a.high != b.high) return a.high < b.high;
     if (a.low != b.low) return a.low < b.low;
@@ -219,7 +230,7 @@ Status SortRun::spill(RunWriter *writer) const {
 std::unique_ptr<RunCursor> open_spilled_run(const std::string &path, Status *status) {
   File file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (file == nullptr) {
-    *status = Status(Code::kUnavailable, "reading the sorted run " + path + ": " + std::strerror(errno));
+    *status = read_error(path);
     return nullptr;
   }
   *status = Status::Ok();

@@ -1,4 +1,4 @@
-// One run of ExternalSort: rows in memory, sorted in place by index, or in a file.
+// A run of ExternalSort: rows in memory, which are sorted by an array of their offsets, or rows in a file.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ namespace atoll::lsm {
 class RunCursor {
  public:
   virtual ~RunCursor() = default;
-  // Both are valid until next().
+  // The current row; key and value are valid until next().
   std::string_view key() const { return key_; }
   std::string_view value() const { return value_; }
-  // Moves on; *more is false behind the last row. The first call goes to the first row.
+  // Moves to the next row; the first call moves to the first row. Sets *more to false after the last row.
   virtual Status next(bool *more) = 0;
 
  protected:
   std::string_view key_, value_;
 };
 
-// Writes a run to a file: blocks of rows, packed with LZ4.
+// Writes a run to a file: blocks of rows, compressed with LZ4.
 class RunWriter {
  public:
-  // Errors: kNoSpace, kUnavailable; of add() and finish() too.
+  // Errors, also those of add() and finish(): kNoSpace, kUnavailable.
   static Status open(const std::string &path, std::unique_ptr<RunWriter> *out);
   // The rows come in ascending order.
   Status add(std::string_view key, std::string_view value);
@@ -57,17 +57,18 @@ class SortRun {
   uint64_t memory_bytes() const { return capacity_ + order_.size() * sizeof(Entry); }
   static uint64_t sorted_bytes(uint64_t capacity, size_t rows) { return capacity + rows * sizeof(Entry); }
 
-  // Requires: sorted, and outlives the cursor.
+  // Requires: the run is sorted and outlives the cursor.
   std::unique_ptr<RunCursor> cursor() const;
-  // Errors: those of the writer. Requires: sorted.
+  // Writes all rows to `writer`. Errors: those of the writer. Requires: the run is sorted.
   Status spill(RunWriter *writer) const;
-  // Requires: sorted, not empty.
+  // Requires: the run is sorted and not empty.
   std::string_view first_key() const { return key_at(order_.front().offset); }
   std::string_view last_key() const { return key_at(order_.back().offset); }
 
  private:
   friend class MemoryCursor;
-  // The 12 key bytes behind what all keys share decide nearly every comparison without touching the row.
+  // The place of a row in the order. `high` and `low` are the 12 key bytes behind the prefix that all keys
+  // share. They decide nearly every comparison, so that the row itself is not read.
   struct Entry {
     uint64_t high;
     uint32_t low;
@@ -86,7 +87,8 @@ class SortRun {
   std::vector<Entry> order_;
 };
 
-// Reads what a RunWriter wrote. Errors of next(): kUnavailable, kCorruption.
+// Opens a file that a RunWriter wrote. Errors: kUnavailable. Errors of the cursor's next(): kCorruption,
+// kUnavailable.
 std::unique_ptr<RunCursor> open_spilled_run(const std::string &path, Status *status);
 
 }  // namespace atoll::lsm

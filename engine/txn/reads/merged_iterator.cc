@@ -19,6 +19,7 @@ MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCurso
 rocksdb::Status MergedIterator::status() const {
   if (!base_->status().ok()) return base_->status();
   const Status own = own_.status();
+  if (own.code() == Code::kCorruption) return rocksdb::Status::Corruption(own.message());
   return own.ok() ? rocksdb::Status::OK() : rocksdb::Status::IOError(own.message());
 }
 
@@ -45,7 +46,8 @@ void MergedIterator::step_base() { forward_ ? base_->Next() : base_->Prev(); }
 
 void MergedIterator::step_own() { forward_ ? own_.next() : own_.prev(); }
 
-// Chooses the side that comes first in the direction of the scan; an own write wins over the row it replaces.
+// Makes the side current whose key comes first in the direction of the scan. If both have the same key, the
+// own write replaces the row of the database.
 void MergedIterator::settle() {
   current_ = Current::kNone;
   equal_ = false;
