@@ -1,29 +1,39 @@
-//! The collector: the one place that decides what may leave the bucket, and the one task that deletes it.
+//! The collector: the one place where an owner decides which objects it deletes from the bucket, and the one
+//! task that deletes them.
 //!
 //! ```text
-//! a new root makes objects superfluous (history.rs) · RocksDB gives table files up (files/) · a search of the bucket finds
-//! objects that nothing names (collector.rs): late uploads, lost tombs, what former owners left
-//!     gather, write tomb/<E>/<n>: a list of keys (tombs.rs)
-//!     wait for the grace time
-//!     pin what the history wants (collector/history.rs)
-//!     raise gc/horizon/ to the newest root of that time
-//!     am I fenced? what do pins hold (held.rs)? what is needed now? (keep.rs)
-//!     delete what is still not needed, at a rate of its own; delete the tomb
+//! A key is proposed when
+//!     a new root makes its object superfluous (history.rs),
+//!     RocksDB gives up its table file (files/), or
+//!     a search finds it unnamed (collector.rs): a late upload, or a leftover of a lost tomb or former owner.
+//! Then the collector
+//!     gathers keys and writes them into tomb/<E>/<n> (tombs.rs),
+//!     waits for the grace time,
+//!     pins the roots that the history wants (collector/history.rs),
+//!     creates a record below gc/horizon/ for the root that was the newest when the tomb was written,
+//!     looks for a fence, and reads what pins hold (held.rs) and what is needed now (keep.rs),
+//!     deletes the objects that are still not needed, at a limited rate, and then the tomb.
 //! ```
 //!
-//! GC-1: a key is proposed only after a root that does not need it is in the bucket (PUB-G3, PUB-G4). So even when a deletion by a fenced
-//!       owner lands late, it deletes nothing that the successor reads: the successor starts from that root or a later one.
-//! GC-2: a tomb only proposes. The keep-set decides when the grace time is over: what is needed again by then stays.
-//! GC-3: epoch claims, claim roots, fences, and what has no name of the protocol are never deleted.
-//! GC-4: after any error before a batch, also an error in the look for fences and pins, the collector deletes nothing.
-//! GC-5: a file of a former epoch can only leave the map, never come back; so the map of this epoch's first root
-//!       decides about all files of former epochs.
-//! GC-6: nothing of former epochs is deleted until RocksDB is open and has come to the end of the bucket's WAL.
-//! GC-7: before each batch, the collector raises the horizon and then lists the pins (pin.rs, PIN-1). The horizon is the root that was the
-//!     newest when the tomb was written. So a writer of a pin never has to give the pin up if its root was the newest within the grace
-//!     time.
+//! GC-1: a key is proposed only after a root that does not need the object is in the bucket (PUB-G3, PUB-G4).
+//!     The successor of a fenced owner starts from that root or a later one. So a DELETE of the fenced owner
+//!     that takes effect late removes nothing that the successor reads.
+//! GC-2: a tomb only proposes. When the grace time is over, the keep-set decides: an object that is needed
+//!     again by then stays.
+//! GC-3: epoch claims, claim roots, fences, and objects whose names are not of the protocol are never
+//!     deleted.
+//! GC-4: after any error before a batch, also an error while it looks for fences and pins, the collector does
+//!     not delete the batch.
+//! GC-5: a file of a former epoch can leave the file map but never come back. So the map of this epoch's
+//!     first root decides about all files of former epochs.
+//! GC-6: objects of former epochs are not deleted until RocksDB is open and has replayed the bucket's WAL to
+//!     its end.
+//! GC-7: before each batch, the collector raises the horizon and then lists the pins (pin.rs, PIN-1). The
+//!     horizon is the root that was the newest when the tomb was written. So a pin always counts if its root
+//!     was the newest within the grace time.
 //!
-//! The next search finds what the collector forgets because it crashed or has too much to remember.
+//! When the collector forgets keys because the server crashes or there are too many of them, the next search
+//! finds the objects.
 
 mod collector;
 mod held;
@@ -43,12 +53,14 @@ pub(crate) use keep::{Needs, Use, epoch_of};
 pub use plan::GcPlan;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use tombs::decode as decode_tomb;
+pub(super) use tombs::listed_keys as tombed_keys;
 
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Keys that the collector remembers, about 10 MB; more than these are left to the next search.
+/// How many keys the collector remembers, about 10 MB. The next search finds the objects of the keys beyond
+/// these.
 const KEYS_MAX: usize = 100_000;
 
 /// Intervals and rates of the collector; tests shorten them.
@@ -56,20 +68,22 @@ const KEYS_MAX: usize = 100_000;
 pub(crate) struct GcTuning {
     /// How long keys are gathered, so that they get one tomb together.
     pub(crate) gather: Duration,
-    /// The time from the tomb to the deletion: what a root of this time needed is still there. It is twice as
-    /// long as the longest request.
+    /// The time from the tomb to the deletion, for which an object that has just become superfluous is still
+    /// kept. It is twice as long as the longest request.
     pub(crate) grace: Duration,
-    /// GC-7. Switched off only by the test that shows that it is needed.
+    /// Whether the collector obeys rule GC-7. Only a test switches this off, to show that the rule is needed.
     pub(crate) raises_horizon: bool,
-    /// The time between two looks whether a pin still holds everything. These and the other requests of an
-    /// idle owner are 19 in 10 minutes.
+    /// The time after which the collector looks again whether a pin still holds everything. With these looks,
+    /// an idle owner sends 19 requests in 10 minutes.
     pub(crate) hold_interval: Duration,
     /// The time from one search of the bucket to the next, if anything was published since; a minute is added
     /// for each page of the listing.
     pub(crate) search_interval: Duration,
-    /// A busy server makes at most some hundred objects superfluous per second; S3 allows 3500 DELETEs.
+    /// The most DELETEs per second. A busy server makes at most a few hundred objects superfluous per second,
+    /// and S3 allows 3500 DELETEs.
     pub(crate) deletes_per_second: u32,
-    /// The shortest time between two pins of the history that are not necessary: each costs some requests.
+    /// The shortest time between two pins of the history that only serve to shorten restores. Each pin costs
+    /// some requests.
     pub(crate) history_interval_min: Duration,
     /// The shortest and the longest wait after failed requests.
     pub(crate) retry_min: Duration,
@@ -92,7 +106,7 @@ impl Default for GcTuning {
     }
 }
 
-/// What the publisher tells the collector.
+/// What the publisher passes to the collector.
 #[derive(Default)]
 pub(crate) struct Inbox {
     state: Mutex<InboxState>,
@@ -107,7 +121,7 @@ struct InboxState {
 }
 
 impl Inbox {
-    /// Proposes objects that no published root needs.
+    /// Proposes for deletion objects that no published root needs.
     pub(crate) fn propose(&self, keys: impl IntoIterator<Item = String>) {
         let mut state = self.state.lock();
         let room = KEYS_MAX.saturating_sub(state.keys.len());

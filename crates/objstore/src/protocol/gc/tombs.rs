@@ -1,8 +1,9 @@
-//! Tombs: `tomb/<E>/<n>` lists keys that are to be deleted after the grace time, so that a crash forgets none of them.
+//! Tombs: `tomb/<E>/<n>` lists keys that are to be deleted after the grace time, so that no key is forgotten
+//! in a crash.
 //!
-//! A tomb is a text: 16 letters that tell whose attempt it was, a key on each line, and the CRC-32C of all
-//! that as the last line. A tomb without that last line comes from an older server, and lists table files
-//! only.
+//! A tomb is a text: a line of 16 letters that identify the attempt to write it, a line for each key, and a
+//! last line with the CRC-32C of all lines before. A tomb without that last line comes from an older server,
+//! and lists only table files.
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -11,6 +12,7 @@ use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
 use crate::requests::bucket::{Bucket, SlotOutcome};
 use bytes::Bytes;
+use std::collections::HashSet;
 use tokio::time::Instant;
 
 /// Keys per tomb, about 60 bytes each.
@@ -22,13 +24,14 @@ const CRC_PREFIX: &str = "crc32c ";
 pub(super) struct Tomb {
     pub(super) name: String,
     pub(super) keys: Vec<String>,
-    /// The newest root when the keys were listed: neither it nor a later one needs them.
+    /// The newest root when the keys were listed. This root and later ones do not need them.
     pub(super) horizon: RootId,
-    /// They are deleted at this moment or later.
+    /// The objects are deleted at this moment or later.
     pub(super) due: Instant,
 }
 
-/// Writes tomb `name`. Errors: as [`Bucket::create_slot`]; a tomb whose outcome stayed unknown is found by a search.
+/// Writes tomb `name`. Errors: as [`Bucket::create_slot`]. After an error the tomb may exist; then a search
+/// finds it.
 pub(super) async fn write(bucket: &Bucket, name: &str, keys: &[String]) -> Result<()> {
     let mut nonce = [0u8; 16];
     fill_random(&mut nonce)?;
@@ -40,7 +43,8 @@ pub(super) async fn write(bucket: &Bucket, name: &str, keys: &[String]) -> Resul
     }
 }
 
-/// The keys of tomb `name`; None when it is gone. A damaged one lists nothing: the search finds its keys again.
+/// Returns the keys of tomb `name`. None: the tomb is gone. A damaged tomb gives no keys, because the search
+/// finds the objects again.
 ///
 /// Requests: one GET, two when the bytes were damaged.
 pub(super) async fn read(bucket: &Bucket, name: &str) -> Result<Option<Vec<String>>> {
@@ -57,6 +61,17 @@ pub(super) async fn read(bucket: &Bucket, name: &str) -> Result<Option<Vec<Strin
     Ok(Some(Vec::new()))
 }
 
+/// Returns the keys that all tombs list.
+///
+/// Errors: those of the bucket. Requests: a LIST, and a GET per tomb.
+pub(in crate::protocol) async fn listed_keys(bucket: &Bucket) -> Result<HashSet<String>> {
+    let mut listed = HashSet::new();
+    for tomb in bucket.list(names::TOMB_DIR, None).await? {
+        listed.extend(read(bucket, &tomb.key).await?.unwrap_or_default());
+    }
+    Ok(listed)
+}
+
 fn encode(nonce: &[u8], keys: &[String]) -> Vec<u8> {
     let mut text = nonce.to_vec();
     for key in keys {
@@ -68,7 +83,7 @@ fn encode(nonce: &[u8], keys: &[String]) -> Vec<u8> {
     text
 }
 
-/// The keys that a tomb lists; None when it is damaged.
+/// Decodes the keys of a tomb. None: the bytes are damaged.
 pub(in crate::protocol) fn decode(bytes: &[u8]) -> Option<Vec<String>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (_, body) = text.split_once('\n')?;

@@ -1,9 +1,11 @@
-//! Which objects below the prefix nobody needs: what `atollctl fsck` says beside a verification.
+//! Finds the objects below the prefix that nobody needs. `atollctl fsck` reports them after a verification of
+//! the database.
 //!
-//! A table file in the bucket is either in the newest root's map, or it waits to be published or to be deleted, or it
-//! is an orphan: an upload whose owner died, or a deletion that was forgotten. The three cannot be told apart at one
-//! moment while an owner works, so an object counts as an orphan only if it is older than the grace time and is still
-//! there, and still in no root, at a second look.
+//! There are three kinds of table files in the bucket: those in the newest root's file map; those that wait
+//! to be published or deleted; and orphans, left by an upload whose owner died or by a deletion that was
+//! forgotten. While an owner works, one look cannot tell the last two kinds apart. So an object counts as an
+//! orphan only if it is older than the grace time, if a second look finds it again and in no root, and if no
+//! tomb lists it. The owner deletes what its tombs list.
 
 use crate::error::Result;
 use crate::machine;
@@ -11,7 +13,7 @@ use crate::protocol::format::image::Image;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
-use crate::protocol::gc::{Needs, Use, held_among};
+use crate::protocol::gc::{Needs, Use, held_among, tombed_keys};
 use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
 use crate::requests::bucket::ObjectInfo;
 use futures_util::{StreamExt, stream};
@@ -19,20 +21,21 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// An owner gathers deletions for ten seconds before it writes them down (`gc/`); this is longer.
+/// The time between two looks. An owner gathers deletions for ten seconds before it writes their tomb
+/// (`gc/`); this is longer.
 const SECOND_LOOK: Duration = Duration::from_secs(25);
 
-/// GETs in flight while reading the roots of an epoch.
+/// How many GETs run at a time while the roots of an epoch are read.
 const PARALLEL_GETS: usize = 16;
 
-/// What to look for, and how patiently.
+/// What to check, and how long to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct FsckOptions {
     /// Read every table file and compare its checksum.
     pub deep: bool,
     /// Objects younger than this are never called orphans: their owner may be about to publish them.
     pub grace: Duration,
-    /// The time between the two looks; shorter only in tests.
+    /// The time between the two looks at the bucket. Only tests shorten it.
     pub second_look: Duration,
 }
 
@@ -49,11 +52,13 @@ pub struct FsckReport {
     /// The outcome of the verification: its problems are missing and damaged objects.
     pub verified: VerifyReport,
     pub objects: u64,
-    /// Objects older than the grace time that nobody needs: they cost money and do no other harm.
+    /// Objects older than the grace time that nobody needs. They take space and do no other harm.
     pub orphaned: Vec<Unneeded>,
-    /// Younger objects that nobody needs: an owner may still publish or delete them.
+    /// Other objects that nobody needs: younger ones, which an owner may still publish or delete, and those
+    /// that a tomb lists.
     pub pending: Vec<Unneeded>,
-    /// Objects that have no name of the protocol: somebody else has put them there; they are never deleted.
+    /// Objects whose names are not of the protocol: another program has put them there, so Atoll never
+    /// deletes them.
     pub foreign: Vec<String>,
 }
 
@@ -69,16 +74,24 @@ pub struct Unneeded {
 impl Inspector {
     /// Verifies the newest root, then looks for objects that nobody needs.
     ///
-    /// Errors: of the bucket; what is wrong with the data stands in the report. Requests: those of
-    /// [`verify`](Self::verify), and a LIST of everything, twice when the first finds something that may be an orphan.
+    /// Errors: those of the bucket. Damaged and missing data is no error but stands in the report. Requests:
+    /// those of [`verify`](Self::verify), and a LIST of everything. When that finds something that may be an
+    /// orphan: a second LIST, two LISTs of the tombs, and two GETs per tomb.
     pub async fn fsck(&self, options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
         let mut report = self.find_unneeded(options.grace).await?;
         if !report.orphaned.is_empty() {
             tokio::time::sleep(options.second_look).await;
+            // The tombs are read before the second look. An owner deletes a tomb after the objects that it
+            // lists, so the second look does not find the objects of a tomb that is gone by now.
+            // They are read again after it, because the owner may write a tomb meanwhile.
+            let mut tombed = tombed_keys(self.bucket()).await?;
             let again = self.find_unneeded(options.grace).await?;
+            tombed.extend(tombed_keys(self.bucket()).await?);
             let before: HashSet<&str> = report.orphaned.iter().map(|object| object.key.as_str()).collect();
-            let (orphaned, pending): (Vec<_>, Vec<_>) =
-                again.orphaned.into_iter().partition(|object| before.contains(object.key.as_str()));
+            let (orphaned, pending): (Vec<_>, Vec<_>) = again
+                .orphaned
+                .into_iter()
+                .partition(|object| before.contains(object.key.as_str()) && !tombed.contains(&object.key));
             report = FsckReport { orphaned, ..again };
             report.pending.extend(pending);
         }
@@ -86,8 +99,9 @@ impl Inspector {
         Ok(report)
     }
 
-    /// What nobody needs at this moment, by its age. Requests: a LIST of everything, and those that read the newest root and,
-    /// when its file map has parts, a GET per root of its epoch.
+    /// Returns the objects that nobody needs at this moment, separated by their age. Requests: a LIST of
+    /// everything, and those that read the newest root and, when its file map has parts, a GET per root of
+    /// its epoch.
     pub(in crate::protocol) async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
         let objects = self.objects().await?;
         // The root is read after the listing: what it names was in the bucket by then, so a listed object
@@ -119,7 +133,7 @@ impl Inspector {
         Ok(report)
     }
 
-    /// Adds to `needs` the parts of file maps that the roots kept behind the newest one name. A root that is
+    /// Adds to `needs` the parts of file maps that the older roots of the newest epoch name. A root that is
     /// deleted meanwhile needs none.
     pub(in crate::protocol) async fn add_parts_of_kept_roots(
         &self,
@@ -145,14 +159,15 @@ impl Inspector {
     }
 }
 
-/// The roots of `epoch` among `objects`.
+/// Returns the roots of `epoch` among `objects`.
 fn roots_of(epoch: u64, objects: &[ObjectInfo]) -> Vec<RootId> {
     let slots = objects.iter().filter_map(|object| names::parse_slot(names::ROOT_DIR, &object.key));
     slots.filter(|(owner, _)| *owner == epoch).map(|(epoch, slot)| RootId { epoch, slot }).collect()
 }
 
-/// What the root of `image` needs, in doubt too much: somebody may delete a wrong "orphan" by hand. How many
-/// roots the owner keeps behind the newest one is not known here.
+/// Returns what the root of `image` needs. In doubt, an object counts as needed, because a person may delete
+/// an "orphan" by hand. So all older roots of the epoch count as needed: how many of them the owner keeps is
+/// not known here.
 pub(in crate::protocol) fn needs_of(image: Option<&Image>) -> Needs {
     let Some(image) = image else { return Needs::nothing() };
     let mut needs = Needs::of_root(&image.root, 0);
