@@ -1,5 +1,6 @@
-//! `<number>.shared` in RocksDB's directory: a local file map with the one file of that number, which shares an object that is in
-//! the bucket (FILE-6 in files/share.rs). It is replaced by rename after its bytes are durable.
+//! The note `<number>.shared` in RocksDB's directory: a local file map with only the file of that number,
+//! which shares an object in the bucket (FILE-6 in files/share.rs). A note is replaced by rename after its
+//! bytes are durable.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileRecord, SharedFile};
@@ -11,7 +12,7 @@ use std::path::Path;
 
 const EXTENSION: &str = "shared";
 
-/// Notes that file `number` is `record`. Durable. Errors: `Unavailable`, `NoSpace`.
+/// Writes a durable note that file `number` has the object of `record`. Errors: `Unavailable`, `NoSpace`.
 pub(crate) fn write_note(dir: &Path, db_uuid: &str, number: u64, record: FileRecord) -> Result<SharedFile> {
     let files = vec![MapEntry::new(number, &record)];
     let map = LocalFiles { db_uuid: db_uuid.to_owned(), files, in_parts: None };
@@ -21,8 +22,8 @@ pub(crate) fn write_note(dir: &Path, db_uuid: &str, number: u64, record: FileRec
     Ok(SharedFile { number, record, note })
 }
 
-/// Returns all notes of the directory, and removes what a crash has left of an unfinished one. Errors:
-/// `Corruption`, with the way out, when one is damaged or not of this database.
+/// Returns all notes of the directory, and removes those that a crash has left unfinished. Errors:
+/// `Corruption`, whose message says what to do, when a note is damaged or belongs to another database.
 pub(crate) fn read_notes(dir: &Path, db_uuid: &str) -> Result<Vec<SharedFile>> {
     for (_, unfinished) in numbered_files(dir, &format!("{EXTENSION}.new"))? {
         let _ = std::fs::remove_file(unfinished);

@@ -1,6 +1,7 @@
-//! Goal:   a file that shares an object is found again after a crash before a root names it, and after a
-//!         restore from a root that does (FILE-6); a damaged note is reported, with the way out.
-//! Method: a pretend RocksDB over a bucket in memory.
+//! Goal:   a file that shares an object is found again after a crash that comes before a root names the file,
+//!         and after a restore from a root that names it (FILE-6). The error for a damaged note says what to
+//!         do.
+//! Method: the pretend RocksDB of test_db.rs over a bucket in memory.
 
 use super::*;
 use crate::config::Durability;
@@ -50,11 +51,20 @@ fn a_root_tells_of_a_shared_file_from_the_next_publish_on() {
     let deadline = Instant::now() + WAIT;
     while note_in(dir.path()).exists() {
         assert!(Instant::now() < deadline, "the note is still there");
-        std::thread::sleep(Duration::from_millis(5)); // It goes just after the root has come.
+        std::thread::sleep(Duration::from_millis(5)); // The note is deleted just after the root is published.
     }
     db.store.kill();
     drop(db);
     assert_eq!(size_found(&bucket, scratch().path()), Some(bytes));
+}
+
+#[test]
+fn an_unfinished_note_is_removed_and_tells_nothing() {
+    let dir = scratch();
+    let unfinished = dir.path().join("000007.shared.new");
+    std::fs::write(&unfinished, "half").unwrap();
+    assert!(read_notes(dir.path(), "any").unwrap().is_empty());
+    assert!(!unfinished.exists());
 }
 
 #[test]

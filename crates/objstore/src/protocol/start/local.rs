@@ -1,4 +1,4 @@
-//! The local directory: whose data it holds, where its table files are, and how it is swapped as a whole.
+//! The local directory: whose data it holds, where its table files are, and how it is replaced as a whole.
 //!
 //! ```text
 //! <local_dir>/ATOLL          marker: database, epoch, the root that was about to be published
@@ -10,8 +10,9 @@
 //! ```
 //!
 //! DIR-1: ATOLL and ATOLL_FILES are replaced by rename, after the new bytes are durable.
-//! DIR-2: ATOLL_FILES is written before ATOLL, and both before the root is published; so they are at most one root
-//!        ahead of the bucket and never behind it. A directory that is behind is an old copy.
+//! DIR-2: ATOLL_FILES is written before ATOLL, and both before the root is published. So they are at most one
+//!        root ahead of the bucket and never behind it. A directory whose marker is behind the bucket is an
+//!        old copy.
 
 use crate::error::{Result, StoreError};
 use crate::machine::fill_random;
@@ -32,13 +33,13 @@ const MARKER: &str = "ATOLL";
 pub(crate) enum LocalState {
     /// No directory, or an empty one.
     Absent,
-    /// A directory of ours. `has_database`: RocksDB has been opened there at least once.
+    /// A directory with a marker. `has_database`: RocksDB has been opened there at least once.
     Present { marker: Marker, has_database: bool },
 }
 
-/// Looks at `dir` and removes what a broken restore left.
+/// Looks at `dir`, and deletes the unfinished directory of a restore that was interrupted.
 ///
-/// Errors: `Invalid` when the directory holds something that is not ours.
+/// Errors: `Invalid` when the directory holds files but no marker.
 pub(crate) fn inspect(dir: &Path) -> Result<LocalState> {
     let restoring = sibling(dir, "restoring");
     if restoring.exists() {
@@ -102,7 +103,7 @@ pub(crate) fn set_aside(dir: &Path, epoch: u64) -> Result<PathBuf> {
 /// Makes a finished restore the local directory.
 pub(crate) fn move_into_place(restoring: &Path, dir: &Path) -> Result<()> {
     sync_directory(restoring)?;
-    // Only an empty directory may stand in the way; anything else makes remove_dir fail.
+    // remove_dir deletes an empty directory at this place. It fails when the directory holds anything.
     match fs::remove_dir(dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(StoreError::from_io("replacing", dir, &error));
@@ -180,13 +181,11 @@ pub(crate) fn numbered_files(dir: &Path, wanted: &str) -> Result<Vec<(u64, PathB
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(|e| StoreError::from_io("reading", dir, &e))? {
         let path = entry.map_err(|e| StoreError::from_io("reading", dir, &e))?.path();
-        let extension = path.extension().and_then(|e| e.to_str());
-        let stem = path.file_stem().and_then(|s| s.to_str());
-        if let (Some(stem), true) = (stem, extension == Some(wanted)) {
-            // RocksDB pads to six digits and grows beyond them.
-            if stem.len() >= 6 && stem.bytes().all(|b| b.is_ascii_digit()) {
-                found.extend(stem.parse().ok().map(|number| (number, path.clone())));
-            }
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some((number, ending)) = name.and_then(|name| name.split_once('.')) else { continue };
+        // RocksDB pads to six digits and grows beyond them.
+        if ending == wanted && number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            found.extend(number.parse().ok().map(|number| (number, path.clone())));
         }
     }
     Ok(found)
@@ -254,8 +253,8 @@ fn sync_parent(path: &Path) -> Result<()> {
     path.parent().map_or(Ok(()), sync_directory)
 }
 
-/// Refuses a table file's key from record `object`, unless it lies below `sst/` of the own prefix or of an
-/// origin, with no way out of it.
+/// Checks the key of a table file that record `object` names. The key must be below `sst/` of the database's
+/// own prefix or of an origin, and no part of it may be `.` or `..`.
 pub(crate) fn check_file_key(key: &str, object: &str) -> Result<()> {
     let (origin, own) = origin::split(key);
     let is_origin = origin.is_none_or(|origin| origin.is_empty() || is_plain_key(origin));
