@@ -1,8 +1,8 @@
-"""Goal:   a clone that was made independent goes on without its parent; a copy that is kept in step beside a busy
-        server opens with a state that its source had, whatever becomes of the copier; a protected snapshot cannot be
-        dropped, by SQL neither.
-Method: real servers on a directory and on an S3 server; the source's objects are deleted before the copy is opened;
-        rows carry the number of their transaction, so half a state would show.
+"""Goal:   a materialized clone works without its parent. A copy that is kept up to date beside a busy server
+        opens with a state that its source had, even if the copier is killed. A protected snapshot cannot be
+        dropped by atollctl or by SQL.
+Method: real servers with a directory and with an S3 server. The source's objects are deleted before the copy
+        is opened. Rows have the number of their transaction, so an incomplete state would be noticed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from test_history import ROWS, change, expect_sound, fill, told
 
 
 def lose(server: Server) -> None:
-    """What the server's bucket has is gone, where that is a directory."""
+    """Deletes the server's bucket if it is a directory."""
     url = str(server.options["atoll_url"])
     if url.startswith("file://"):
         shutil.rmtree(url.removeprefix("file://"))
@@ -56,7 +56,7 @@ def test_a_materialized_clone_goes_on_without_its_parent(make_server: MakeServer
 
 
 def copy_and_kill(source: Server, target: str, seconds: float) -> None:
-    """Begins to copy, and kills the copier after a while."""
+    """Starts `atollctl copy`, and kills it after `seconds`."""
     settings = {name: value for name, value in source.options.items() if name.startswith("atoll_s3_")}
     connection = {name.upper(): str(value) for name, value in settings.items()}
     command = [str(paths.program("atollctl")), "copy", str(source.options["atoll_url"]), target]
@@ -135,6 +135,8 @@ def test_a_protected_snapshot_is_dropped_neither_by_sql_nor_from_outside(make_se
     server.start()
     server.run("CREATE DATABASE shop", "CREATE TABLE shop.t (a INT PRIMARY KEY) ENGINE=ATOLL")
     assert server.value("SELECT ATOLL_SNAPSHOT('keep')") == "keep"
+    unconfirmed = atollctl(server, "snapshot", "drop", behind=("keep",))
+    assert unconfirmed.returncode == 1 and "give --yes" in unconfirmed.stderr, unconfirmed
     until = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + 3600))
     told(server, "snapshot", "protect", behind=("keep", "--until", until))
     with pytest.raises(Exception, match="is protected until"):

@@ -62,7 +62,7 @@ impl SnapshotAction {
     }
 }
 
-/// Runs `action`. True when all is well.
+/// Runs `action`. Returns true when all is well.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -178,7 +178,9 @@ async fn drop_one(
         shown(name),
         size(snapshot.alone_bytes)
     );
-    consent.to(&what)?;
+    if let Err(error) = consent.to(&what) {
+        return refused(&error);
+    }
     let dropped = match is_pin {
         true => inspector.drop_pin(name).await,
         false => inspector.drop_snapshot(name).await,
@@ -195,7 +197,7 @@ async fn drop_one(
     Ok(true)
 }
 
-/// Prints why the request cannot be carried out; nothing was changed.
+/// Prints why the request cannot be carried out, and returns false. Nothing was changed.
 fn refused(why: &impl std::fmt::Display) -> Result<bool, StoreError> {
     eprintln!("atollctl: {why}");
     Ok(false)

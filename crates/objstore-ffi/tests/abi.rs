@@ -1,8 +1,10 @@
-//! Goal:   the Rust structs and functions are those of engine/bridge/objstore.h.
-//! Method: a C program compiled against the header prints sizes and offsets; they are compared with Rust's.
-//!         The names of all functions in the header are looked up in the sources of this crate.
+//! Goal:   the Rust structs and functions agree with engine/bridge/objstore.h, the functions also with
+//!         name_hint.h.
+//! Method: a C program compiled with objstore.h prints sizes and offsets of the structs; the test compares
+//!         them with those in Rust. It also searches the sources of this crate for each function of the
+//!         headers.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // A test says so by failing.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test reports an error by a panic.
 
 use atoll_objstore::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
 use std::mem::{offset_of, size_of};
@@ -70,8 +72,9 @@ fn structs_have_the_layout_of_the_header() {
 }
 
 #[test]
-fn every_function_of_the_header_exists() {
-    let header = std::fs::read_to_string(header()).unwrap();
+fn every_function_of_the_headers_exists() {
+    let mut header = std::fs::read_to_string(header()).unwrap();
+    header += &std::fs::read_to_string(self::header().with_file_name("name_hint.h")).unwrap();
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
     let sources: String = std::fs::read_dir(folder)
         .unwrap()
