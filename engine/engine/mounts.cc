@@ -8,6 +8,22 @@ namespace atoll::engine {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+Status read_tables(std::unique_ptr<lsm::PastDatabase> past, const std::string &source,
+                   std::shared_ptr<const Mount> *out) {
+  std::vector<catalog::TablePtr> tables;
+  std::string options;
+  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options));
+  for (const catalog::TablePtr &table : tables)
+    if (!table->logical_only && past->find_family(table->family_id) == nullptr)
+      return Status(Code::kCorruption, "its table " + table->name + " has no column family");
+  *out = std::make_shared<const Mount>(std::move(past), std::move(tables), std::move(options));
+  return Status::Ok();
+}
+
+}  // namespace
+
 Mount::Mount(std::unique_ptr<lsm::PastDatabase> past, std::vector<catalog::TablePtr> tables,
              std::string options)
     : past_(std::move(past)), options_(std::move(options)) {
@@ -41,7 +57,8 @@ void Mounts::forget_leftovers() {
   fs::remove_all(directory_, ignored);
 }
 
-// A mount that is given up may still be read, so each has a directory of its own.
+// Statements may still read a mount that was removed while a new mount of the same name is opened. So each
+// mount has a numbered directory of its own.
 Status Mounts::open(const std::string &source, const std::string &schema, const std::string &when,
                     std::shared_ptr<const Mount> *out) {
   if (find(schema)) return Status(Code::kDuplicate, "there is such a mount");
@@ -51,18 +68,10 @@ Status Mounts::open(const std::string &source, const std::string &schema, const 
   if (error) return Status(Code::kNoSpace, "cannot create the directory " + parent + ": " + error.message());
   std::unique_ptr<lsm::PastDatabase> past;
   const std::string directory = parent + "/" + std::to_string(++opened_);
-  if (Status status = database_->open_past(when, schema, directory, &past); !status.ok()) {
-    fs::remove(parent, error);
-    return status;
-  }
-  std::vector<catalog::TablePtr> tables;
-  std::string options;
-  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options));
-  for (const catalog::TablePtr &table : tables)
-    if (!table->logical_only && past->find_family(table->family_id) == nullptr)
-      return Status(Code::kCorruption, "its table " + table->name + " has no column family");
-  *out = std::make_shared<const Mount>(std::move(past), std::move(tables), std::move(options));
-  return Status::Ok();
+  Status status = database_->open_past(when, schema, directory, &past);
+  if (status.ok()) status = read_tables(std::move(past), source, out);
+  if (!status.ok()) fs::remove(parent, error);
+  return status;
 }
 
 void Mounts::add(const std::string &schema, std::shared_ptr<const Mount> mount) {
@@ -79,7 +88,7 @@ std::shared_ptr<const Mount> Mounts::find(std::string_view schema) const {
 }
 
 bool Mounts::remove(std::string_view schema) {
-  std::shared_ptr<const Mount> gone;  // closed without the lock
+  std::shared_ptr<const Mount> gone;  // destroyed after the lock is released
   {
     const MutexLock lock(mutex_);
     const auto found = mounts_.find(schema);
@@ -90,7 +99,7 @@ bool Mounts::remove(std::string_view schema) {
   }
   std::error_code ignored;
   gone.reset();
-  fs::remove(directory_ + "/" + std::string(schema), ignored);  // unless somebody still reads
+  fs::remove(directory_ + "/" + std::string(schema), ignored);  // fails while a statement reads it
   return true;
 }
 
