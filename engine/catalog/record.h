@@ -1,13 +1,14 @@
-// The bytes of catalog rows: keys and values <-> structures. Pure; no RocksDB.
+// Encodes and decodes the keys and values of the catalog's rows. Pure functions, without RocksDB.
 //
 // Formats: docs/internals/formats-catalog.md. Every value is
 //   version (1 byte) | crc32c of the payload (4 bytes LE) | payload
 // and every payload is a fixed sequence of little-endian integers and strings (u32 length, bytes).
 //
 // Invariants
-//   CAT-6  decode(encode(x)) == x for every x.
-//   CAT-4  A value that decode accepts is used to its last byte: no trailing bytes, no unknown enum value, no
-//          flag outside 0 and 1. Anything else is kCorruption; decode never reads outside its input.
+//   CAT-7  decode(encode(x)) == x for every x.
+//   CAT-4  decode accepts a value only if it understands all its bytes: no trailing bytes, no unknown enum
+//          values, and no flags but 0 and 1. Anything else is kCorruption. decode never reads outside its
+//          input.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@
 
 namespace atoll::catalog {
 
-// First byte of every key of the catalog family.
+// The first byte of every key of the catalog family. The comments name the rest of the key, and after a colon
+// the value.
 enum class RecordKind : char {
   kAutoIncrement = 'A',  // | table id: next value to give out
   kDatabase = 'D',       // | name: db.opt
@@ -38,8 +40,8 @@ struct Meta {
   bool operator==(const Meta &) const = default;
 };
 
-// Key ranges whose owner is gone from the catalog, not yet range-deleted. Written in the batch that removes
-// the owner, so that a crash cannot leak the space.
+// Key ranges that must be deleted, because their table or index is gone from the catalog. The record is
+// written in the batch that removes the table or index, so that a crash cannot leak the space.
 struct Doomed {
   struct Range {
     uint32_t family_id = 0;
@@ -48,7 +50,8 @@ struct Doomed {
   };
   uint64_t number = 0;
   std::vector<Range> ranges;
-  // Not stored: snapshots older than this sequence number still read the ranges.
+  // Not stored: while a snapshot older than this sequence number is held, the ranges must stay, because the
+  // snapshot may read them.
   uint64_t read_before = 0;
   bool operator==(const Doomed &) const = default;
 };
@@ -81,7 +84,8 @@ Status decode(std::string_view value, Doomed *out);
 Status decode_blob(std::string_view value, std::string *out);
 Status decode_number(std::string_view value, uint64_t *out);
 
-// Keys of the table's rows and index entries as [begin, end). Requires: the table has data.
+// The range of all keys of the table, or of one of its indexes, as [begin, end). Requires: the table is not
+// logical_only.
 Doomed::Range table_range(const TableDef &table);
 Doomed::Range index_range(const TableDef &table, uint16_t ordinal);
 

@@ -1,12 +1,14 @@
-// ha_atoll: which ALTER is done how. Three ways, the first that can do all of a statement:
-//   instant   the catalog alone changes; rows that are there are read by the layout they were written with
-//   in place  indexes are built from the rows, or all of the table: under another primary key, under none, or
-//             under the same one in another column family. Others may write meanwhile (online_build.h)
+// ha_atoll: decides how an ALTER is done. There are three ways. The first one that can do the whole statement
+// is used:
+//   instant   only the catalog changes; existing rows are read by the layout that they were written with
+//   in place  indexes are built from the rows, or the whole table is built anew: under another primary key,
+//             without a primary key, or in another column family. Others may write meanwhile (online_build.h)
 //   copy      the server makes a new table and fills it (table/copy/bulk_copy.h)
 #include "handler/ha_atoll.h"
 
 #include <algorithm>
 
+#include "engine/running.h"
 #include "handler/alter/alter_definition.h"
 #include "handler/server/field_map.h"
 #include "table/write/large_rows.h"
@@ -30,8 +32,6 @@ constexpr alter_table_operations kAddIndex = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX
 constexpr alter_table_operations kPrimaryKey = ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
 constexpr alter_table_operations kDropIndex = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
 
-constexpr size_t kOrdinalsMax = UINT16_MAX;  // for the indexes of a table, ever
-
 std::string_view primary_name(const TABLE *table) {
   if (table->s->primary_key == MAX_KEY) return {};
   const LEX_CSTRING &name = table->key_info[table->s->primary_key].name;
@@ -44,7 +44,7 @@ bool has_long_unique(const TABLE *table) {
   return false;
 }
 
-// Do rows have the same place for each column in the records of both tables?
+// Whether each column stands at the same place in the records of both tables.
 bool same_records(const TABLE *table, const TABLE *altered) {
   const TABLE_SHARE *before = table->s, *after = altered->s;
   if (before->fields != after->fields || before->reclength != after->reclength) return false;
@@ -58,18 +58,20 @@ bool same_records(const TABLE *table, const TABLE *altered) {
   return true;
 }
 
-// Says why an ALTER cannot do without a copy of the table.
+// Finds the reason why an ALTER needs a copy of the table.
 class Refusal {
  public:
   Refusal(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
       : table_(table), altered_(altered), info_(info), flags_(info->handler_flags) {}
 
-  // nullptr: it can do without. The text is the server's own where it has one.
+  // Why the ALTER needs a copy; nullptr: it needs none. The text is the server's own message if the server
+  // has one.
   const char *reason(const catalog::TableDef &def) {
     if (const char *options = refuse_options()) return options;
     if (const char *rewrite = refuse_rewrite(def)) return rewrite;
     if (const char *rest = refuse_flags()) return rest;
-    if (const char *primary = refuse_primary_key(def)) return primary;
+    if (const char *primary = refuse_primary_key()) return primary;
+    if (const char *ordinals = refuse_ordinals(def)) return ordinals;
     for (uint i = 0; i < info_->index_add_count; i++)
       if (const char *index = refuse_index(info_->key_info_buffer[info_->index_add_buffer[i]])) return index;
     if ((flags_ & (kColumns | kVirtualColumns)) == 0) return nullptr;
@@ -81,8 +83,8 @@ class Refusal {
   }
 
  private:
-  // A comment, the character set of columns to come and the engine's own options are kept in the definition;
-  // anything else about storage means a copy.
+  // The table's comment, its default character set and the engine's own options change only the definition. A
+  // change of any other table option needs a copy.
   const char *refuse_options() {
     if ((flags_ & ALTER_CHANGE_CREATE_OPTION) == 0) return nullptr;
     flags_ &= ~ALTER_CHANGE_CREATE_OPTION;
@@ -92,14 +94,15 @@ class Refusal {
     return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
   }
 
-  // An ALTER that writes the rows anew writes them as they are: no column or index may change with it.
+  // An ALTER that rewrites the rows writes them unchanged, so no column or index may change in the same
+  // statement.
   const char *refuse_rewrite(const catalog::TableDef &def) {
     flags_ &= ~ALTER_RECREATE_TABLE;
     if (!ah::rewrites_rows(def, altered_, info_)) return nullptr;
     atoll::lsm::Compression compression;
     bool is_explicit = false;
     if (!ah::compression_of(altered_->s->option_struct, &compression, &is_explicit).ok())
-      return "the options of the table do not fit together";  // a copy says how
+      return "the options of the table do not fit together";  // the copy's create() reports which
     if (has_long_unique(table_)) return "a table with a UNIQUE key of unlimited length is written anew";
     if ((flags_ & ~kDefinitionOnly) != 0 || !same_records(table_, altered_))
       return "the table is written anew, and columns or indexes change";
@@ -120,19 +123,26 @@ class Refusal {
     return "ATOLL needs a copy of the table for this change";
   }
 
-  const char *refuse_primary_key(const catalog::TableDef &def) const {
+  const char *refuse_primary_key() const {
     if (!ah::changes_primary_key(primary_name(table_), altered_, info_)) return nullptr;
     if ((flags_ & (kColumns | kVirtualColumns)) != 0 || !same_records(table_, altered_))
       return "the primary key changes together with columns";
     if (has_long_unique(table_) || has_long_unique(altered_))
       return "the primary key of a table with a UNIQUE key of unlimited length changes";
-    const size_t ordinals = size_t{def.next_ordinal} + altered_->s->keys + 1;
-    return ordinals < kOrdinalsMax ? nullptr : "all numbers for indexes have been used; a copy starts anew";
+    return nullptr;
+  }
+
+  const char *refuse_ordinals(const catalog::TableDef &def) const {
+    if (info_->index_add_count == 0 && !ah::changes_primary_key(primary_name(table_), altered_, info_))
+      return nullptr;
+    // At most: all indexes, a hidden primary key, and the claims (table/online/online_claims.h).
+    const size_t indexes = size_t{altered_->s->keys} + 2;
+    return def.has_ordinals(indexes) ? nullptr : "all numbers for indexes have been used; a copy starts anew";
   }
 
   const char *refuse_index(const KEY &key) const {
     if (info_->ignore && (key.flags & HA_NOSAME))
-      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // rows may go
+      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // IGNORE may delete rows
     if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a UNIQUE key of unlimited length is checked by rows";
     if (key.flags & (HA_FULLTEXT | HA_SPATIAL)) return "ATOLL has no FULLTEXT or SPATIAL index";
     return nullptr;
@@ -150,7 +160,7 @@ class Refusal {
     return nullptr;
   }
 
-  // Old rows have one value for a new column. It must not depend on the row.
+  // All existing rows get the same value for a new column, so the value must not depend on the row.
   const char *refuse_new_column(const Field *field) const {
     if (field->flags & AUTO_INCREMENT_FLAG)
       return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_AUTOINC);
@@ -161,7 +171,8 @@ class Refusal {
     return nullptr;
   }
 
-  // Keys of a nullable column have a marker that others lack.
+  // Refuses to make an indexed column nullable: the keys of a nullable column have a NULL marker that the
+  // existing keys lack.
   const char *refuse_nullable_key(const Field &before, const Field &field) const {
     if ((before.null_ptr == nullptr) == (field.null_ptr == nullptr)) return nullptr;
     for (uint i = 0; i < altered_->s->keys; i++) {
@@ -180,7 +191,7 @@ class Refusal {
 
 }  // namespace
 
-// Asked when partitions are exchanged with tables: are both made of the same columns?
+// The server asks this for EXCHANGE PARTITION: do the table and the partition have the same columns?
 bool ha_atoll::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) noexcept {
   const bool same = changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO);
   return same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
@@ -190,7 +201,8 @@ bool ha_atoll::can_convert_nocopy(const Field &field, const Column_definition &c
   return field.stored_in_db() && !is_temporary() && ah::keeps_stored_bytes(field, changed);
 }
 
-// An index whose column changes is built anew unless its keys stay as they are.
+// The server asks this when an indexed column changes. The index can stay only if the bytes of its keys stay
+// as they are; otherwise the server has it rebuilt.
 Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_definition &changed,
                                          const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
   if (before.is_equal(changed))
@@ -205,7 +217,9 @@ Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_defin
 enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *altered,
                                                                      Alter_inplace_info *info) {
   if (is_temporary() || reader_.table().is_past()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  if (const char *reason = Refusal(table, altered, info).reason(layout_->def())) {
+  // The layout may be older than an ALTER that failed and has used up ordinals.
+  const auto def = atoll::engine::running()->catalog()->find(layout_->def().id);
+  if (const char *reason = Refusal(table, altered, info).reason(def ? *def : layout_->def())) {
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
