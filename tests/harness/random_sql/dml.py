@@ -1,7 +1,7 @@
 """Statements of the random SQL test that read and change rows.
 
-A statement whose outcome could depend on the order in which an engine meets the rows is given a total order, or is
-written so that the order does not matter. What cannot be made so is not generated.
+If the result of a statement could depend on the order in which an engine reads the rows, the statement gets a
+total order, or is written so that the order does not matter. Otherwise it is not generated.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from harness.random_sql.schema import Column, Index, Table
 
 @dataclass
 class Step:
-    """One step of a script: a statement on a session, or `restart`, `kill`, `verify` of the server."""
+    """One step of a script: a statement in a session, or another action, such as `restart`, `kill` or
+    `verify`."""
 
     sql: str
     session: str = "main"
-    ordered: bool = False  # the rows come in one order on every engine
+    ordered: bool = False  # both engines must return the rows in the same order
     action: str = "sql"
 
     def as_list(self) -> list:
@@ -52,7 +53,8 @@ def condition(rng: random.Random, table: Table, alias: str = "", depth: int = 0)
     if choice < 0.85:
         return f"{name} {rng.choice(('', 'NOT '))}IN ({', '.join(value(rng) for _ in range(rng.randrange(1, 5)))})"
     if column.type.family == "text":
-        # In utf16 the range that the server makes of '_' or '%' ends before the supplementary characters.
+        # In utf16, the range that the server uses for LIKE '_' or '%' ends before the supplementary
+        # characters.
         open_patterns = () if "utf16" in column.type.sql else ("_", "%")
         return f"{name} LIKE '{rng.choice(('a%', '%b', 'ss%', 'a_%', 'A%', *open_patterns))}'"
     return f"NOT ({name} > {value(rng)})"
@@ -81,7 +83,8 @@ def _columns_to_write(rng: random.Random, table: Table) -> list[Column]:
 
 
 def insert(rng: random.Random, table: Table, automatic: bool = False) -> Step:
-    """`automatic`: auto-increment values are left to the engine; its counter must be known then."""
+    """An INSERT or REPLACE. `automatic`: the engine chooses the AUTO_INCREMENT values, so the counters of
+    both engines must have been aligned."""
     columns = table.written() if automatic else _columns_to_write(rng, table)
     auto = table.auto_column()
     if auto and auto not in columns:
@@ -97,7 +100,7 @@ def insert(rng: random.Random, table: Table, automatic: bool = False) -> Step:
         tail = _on_duplicate(rng, table)
     names = ", ".join(column.name for column in columns)
     if table.versioned and table.has_generated_text():
-        verb = verb.replace("REPLACE", "INSERT")  # InnoDB keeps bytes of another row as history
+        verb = verb.replace("REPLACE", "INSERT")  # InnoDB stores bytes of another row in the history
     return Step(f"{verb} {table.name} ({names}) VALUES {rows}{tail}{_returning(rng)}")
 
 
@@ -114,7 +117,7 @@ _MANY = {
 
 
 def insert_many(rng: random.Random, table: Table) -> Step:
-    """Some hundred rows at once, so that indexes have more than one page or block."""
+    """Inserts up to 700 rows at once, so that indexes have more than one page or block."""
     columns = table.written()
     values = [rng.choice((*_MANY.get(c.type.family, ()), literal(rng, c))) for c in columns]
     names = ", ".join(column.name for column in columns)
@@ -179,7 +182,8 @@ def update(rng: random.Random, table: Table, other: Table) -> Step | None:
     if portion := _portion(rng, table):
         columns = [c for c in table.written() if c.name not in table.period]
         column = rng.choice(columns) if columns else None
-        # What meets what in a unique key depends on the order, and there is none to ask for.
+        # Which rows collide in a unique key depends on the order of the changes, and this statement cannot
+        # have an ORDER BY.
         if column is None or column.name in table.unique_columns():
             return None
         change = _assignment(rng, column)
@@ -202,16 +206,23 @@ def delete(rng: random.Random, table: Table, other: Table) -> Step:
         return Step(f"DELETE FROM {table.name}{portion} WHERE {condition(rng, table)}")
     order = table.total_order()
     tail = ""
-    # After a condition that no partition can meet, the server finds no rows by an index, InnoDB's neither.
+    # Not with partitions: after a condition that no partition can satisfy, the server finds no rows by an
+    # index with either engine.
     if order and not table.partitioning and rng.random() < 0.6:
         tail = f" ORDER BY {order}" + (f" DESC LIMIT {rng.choice((1, 2, 5))}" if rng.random() < 0.8 else "")
     return Step(f"DELETE FROM {table.name} WHERE {_where(rng, table, other)}{tail}{_returning(rng)}")
 
 
 def _join(rng: random.Random, left: Table, right: Table, alias: str = "a.") -> str | None:
-    """A condition that joins `left`, named by `alias`, and `right`, named b."""
+    """A condition that joins `left`, named by `alias`, and `right`, named b.
+
+    The two columns are both NO PAD or both PAD SPACE. Otherwise the server compares them by the PAD SPACE
+    collation, in which '' equals ' ', but may look a value up in an index of the NO PAD column, which does
+    not find it. So the rows depend on the plan, in InnoDB too.
+    """
     pairs = [(a, b) for a in left.columns for b in right.columns
              if a.type.family == b.type.family and a.type.family not in ("shape", "json", "other")
+             and ("nopad" in a.type.sql) == ("nopad" in b.type.sql)
              and (a.type.family not in ("time", "list") or a.type.sql == b.type.sql)]  # fmt: skip
     if not pairs:
         return None
@@ -220,10 +231,11 @@ def _join(rng: random.Random, left: Table, right: Table, alias: str = "a.") -> s
 
 
 def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
-    """A multi-table UPDATE or DELETE; assigns constants to columns outside unique keys.
+    """A multi-table UPDATE or DELETE. The UPDATE assigns constants to columns that are in no unique key.
 
-    Nor to a column that a generated one in the join comes from; nor is there one in it that a trigger sets: the server
-    changes rows of the first table of its plan while it joins, and matches the new values.
+    It does not change a column from which a generated column in the join condition is computed, and the join
+    condition has no column that a trigger sets. The reason is that the server changes rows of the first table
+    of its plan during the join, and then matches the new values.
     """
     join = _join(rng, left, right)
     if join is None:
@@ -251,17 +263,19 @@ def change_two(rng: random.Random, left: Table, right: Table) -> Step | None:
 
 
 def shown(column: Column, name: str) -> str:
-    """An aggregate such as MIN may return any of several equal strings: their common weight is compared."""
-    if column.type.sql.startswith(("YEAR", "BIT(")):  # 0, 0000 or bytes, as the plan has it
+    """The expression to show a column's value. An aggregate such as MIN may return any of several equal
+    strings, so strings are shown by their weight in the collation."""
+    if column.type.sql.startswith(("YEAR", "BIT(")):  # shown as 0, 0000 or bytes, which depends on the plan
         return f"{name} + 0"
     if column.type.family != "text":
         return name
-    # WEIGHT_STRING keeps trailing spaces also where the collation ignores them.
+    # WEIGHT_STRING keeps trailing spaces even if the collation ignores them.
     return f"HEX(WEIGHT_STRING({name if 'nopad' in column.type.sql else f'RTRIM({name})'}))"
 
 
 def _in_order(table: Table, column: Column) -> bool:
-    """InnoDB's partitions are merged by the virtual columns of an index before these have been computed."""
+    """Whether both engines return rows in the order of an index on this column. With partitions and a virtual
+    column they may not: InnoDB's partitions are merged before the virtual column is computed."""
     return not table.partitioning or not column.expression or column.stored
 
 
@@ -315,7 +329,7 @@ def select(rng: random.Random, tables: list[Table]) -> Step:
     if order and choice < 0.85:
         order = ", ".join(f"{name} DESC" for name in order.split(", ")) if rng.random() < 0.4 else order
         limit = f" LIMIT {rng.choice((1, 5, 20))}" if rng.random() < 0.6 else ""
-        if rng.random() < 0.3:  # sorted, not read in order
+        if rng.random() < 0.3:  # needs a sort, cannot be read in index order
             order = f"{rng.choice(_sortable(table))}{rng.choice(('', ' DESC'))}, {order}"
         return Step(f"SELECT * FROM {source}{where} ORDER BY {order}{limit}{lock}", ordered=True)
     columns = ", ".join(c.name for c in rng.sample(table.columns, rng.randrange(1, len(table.columns) + 1)))
@@ -323,7 +337,7 @@ def select(rng: random.Random, tables: list[Table]) -> Step:
 
 
 def duel_step(rng: random.Random, table: Table, session: str, reads: bool) -> Step:
-    """A read without locks, or a write or a lock of one row by its primary key."""
+    """A read without locks, or an UPDATE or a lock of one row by its primary key."""
     primary = table.primary()
     assert primary is not None
     where = " AND ".join(f"{n} = {table.column(n).type.literal(rng)}" for n in primary.columns)
@@ -357,7 +371,7 @@ def _grouped(rng: random.Random, table: Table, source: str, where: str) -> Step:
         return Step(f"SELECT COUNT(*) FROM {source}{where}")
     column = rng.choice(columns)
     pairs = [i.columns for i in table.indexes if len(i.columns) > 1 and i.columns[0] == column.name]
-    if pairs and rng.random() < 0.7:  # may be answered by jumping from group to group
+    if pairs and rng.random() < 0.7:  # the server may use a loose index scan
         second = table.column(rng.choice(pairs)[1])
         if second in columns:
             best = shown(second, f"{rng.choice(('MIN', 'MAX'))}({second.name})")
@@ -385,7 +399,7 @@ def _with_subquery(rng: random.Random, table: Table, other: Table, source: str) 
 
 
 def history(rng: random.Random, table: Table) -> Step:
-    """Reads or cuts the past of a table with system versioning."""
+    """Reads old versions of a table with system versioning, or deletes some of them."""
     past = f"TIMESTAMP FROM_UNIXTIME(UNIX_TIMESTAMP() - {rng.choice((1, 5, 30))})"
     return Step(rng.choice((
         f"SELECT *, ROW_START, ROW_END FROM {table.name} FOR SYSTEM_TIME ALL WHERE {condition(rng, table)}",
@@ -396,7 +410,8 @@ def history(rng: random.Random, table: Table) -> Step:
 
 
 def by_every_index(rng: random.Random, table: Table, indexes: list[Index] | None = None) -> list[Step]:
-    """The same question by every index, or by those given, and by none; all must give one answer."""
+    """The same query by every index, or by each of `indexes`, and without an index. All must return the same
+    rows."""
     if not table.indexes:
         return []
     columns = ", ".join(c.name for c in rng.sample(table.columns, rng.randrange(1, len(table.columns) + 1)))
@@ -407,13 +422,15 @@ def by_every_index(rng: random.Random, table: Table, indexes: list[Index] | None
 
 
 def handler_reads(rng: random.Random, table: Table) -> list[Step]:
-    """HANDLER reads in index order: one order on every engine only if the primary key ends each entry."""
+    """HANDLER reads in index order. The order is the same for both engines only if each index entry ends with
+    the primary key."""
     steps = [Step(f"HANDLER {table.name} OPEN AS h")]
     usable = [i for i in table.indexes if all(_in_order(table, table.column(name)) for name in i.columns)]
     usable = [i for i in usable if not table.partitioning or not i.by_hash(table)]
     index = rng.choice([None, *usable])
     if index is None or not table.total_order():
-        # All rows: which come first is not the same after an UPDATE by another plan.
+        # Reads all rows, because the first rows may differ after the engines have run an UPDATE with
+        # different plans.
         steps.append(Step(f"HANDLER h READ {rng.choice(('FIRST', 'NEXT'))} LIMIT 1000000"))
     else:
         name = f"`{index.name}`"
@@ -423,12 +440,12 @@ def handler_reads(rng: random.Random, table: Table) -> list[Step]:
         )
         limit = (
             1 if start.startswith("= ") else rng.choice((1, 3))
-        )  # where the last equal key leaves it is open
-        if table.partitioning and start.startswith("<"):  # the server dies of reading on
+        )  # the position after the last equal key is undefined
+        if table.partitioning and start.startswith("<"):  # the server crashes if it reads on
             limit = 1
         steps.append(Step(f"HANDLER h READ {name} {start} LIMIT {limit}", ordered=True))
         ways: tuple[str, ...] = ("NEXT", "PREV")
-        if table.partitioning:  # the server does not turn round while it merges partitions
+        if table.partitioning:  # the server cannot change direction while it merges partitions
             ways = ("NEXT",) if start == "FIRST" or start.startswith(">") else ()
         for _ in range(rng.randrange(0, 4) if ways else 0):
             way = rng.choice(ways)
