@@ -1,9 +1,10 @@
-"""What snapshots, clones, mounts and restores cost beside a table of a given size.
+"""Measures the cost of snapshots, clones, mounts and restores of a database with a table of a given size.
 
-Every repetition has a fresh server: load, flush, a clone of the table inside the server, a snapshot while clients
-commit, a clone of the database with a server of its own, a mount of the snapshot and scans of both. Then clients write
-for a while, and a server of its own opens the moment in the middle of that; a ledger outside of the server says what
-must be there. InnoDB shows what a copy of the table costs there.
+Every repetition has a fresh server. Its steps are: load; flush; a clone of the table inside the server; a
+snapshot while clients commit; a clone of the database, with a server of its own; a mount of the snapshot, and
+scans of the table and of the mounted table. Then clients write for a while, the database is restored to the
+middle of that time, and another server opens the restored state. A ledger outside of the server says which
+rows it must have. For InnoDB, a copy of the table is measured for comparison.
 
     build/bin/python bench/past.py --bytes 1073741824 --repeat 3
 """
@@ -44,7 +45,8 @@ LINES = (
     Line("longest commit before it, ms", "pause_ms.before", three_figures),
     Line("longest commit during it, ms", "pause_ms.during", three_figures),
     Line("a clone of the database, until its server answers, s", "child_s", three_figures),
-    Line("table files in the clone's own prefix", "child_files", three_figures),
+    Line("table files that the clone wrote, from the log", "child_files", three_figures),
+    Line("bytes of them, MB", "child_mb", three_figures),
     Line("a mount of the snapshot, s", "mount_s", three_figures),
     Line("a restore to a moment, until its server answers, s", "restore.s", three_figures),
     Line("log written around that moment, MB", "restore.log_mb", three_figures),
@@ -55,13 +57,13 @@ LINES = (
 
 
 class Commits:
-    """Clients that commit small transactions, and how long each commit took."""
+    """Clients that commit small transactions and note the duration of each commit."""
 
     def __init__(self, server: Server):
         self._server = server
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(CLIENTS)]
-        self.took: list[tuple[float, float]] = []  # when it began, milliseconds
+        self.took: list[tuple[float, float]] = []  # begin of the commit, its milliseconds
 
     def __enter__(self) -> Commits:
         for thread in self._threads:
@@ -74,7 +76,8 @@ class Commits:
             thread.join()
 
     def longest_ms(self, begin: float, end: float) -> float:
-        """Of the commits that lie in this time, at least in part."""
+        """Returns the longest duration of all commits that were running at some time between `begin` and
+        `end`."""
         return max((ms for at, ms in list(self.took) if at < end and at + ms / 1000 > begin), default=0.0)
 
     def _work(self, number: int) -> None:
@@ -126,11 +129,11 @@ def take_snapshot(running: Running) -> dict[str, Any]:
 
 
 class Writers(Commits):
-    """Clients that write as much as they can, and the ledger of what they have written."""
+    """Clients that write as fast as they can and keep a ledger of their transactions."""
 
     def __init__(self, server: Server):
         super().__init__(server)
-        # By client: when the commit of its n-th transaction began and had ended, microseconds since 1970.
+        # For each client and transaction: the begin and the end of its commit, in microseconds since 1970.
         self.ledger: list[list[tuple[int, int]]] = [[] for _ in range(CLIENTS)]
 
     def __enter__(self) -> Writers:
@@ -155,8 +158,8 @@ class Writers(Commits):
             ledger.append((begin, time.time_ns() // 1000))
 
     def check(self, child: Server, moment_us: int) -> int:
-        """How many transactions the child holds. Errors: RuntimeError, when these are not those that had been
-        committed at this moment."""
+        """Returns how many transactions the child holds. Errors: RuntimeError when these are not the
+        transactions that were committed at this moment."""
         found: dict[int, tuple[int, int]] = {
             client: (count, rows)
             for client, count, rows in child.run(
@@ -175,7 +178,8 @@ class Writers(Commits):
 
 
 class Child:
-    """A server of its own for what atollctl makes of the running server's bucket, in a prefix beside that."""
+    """A second server for a database that atollctl makes from the running server's bucket, in a prefix beside
+    it."""
 
     def __init__(self, running: Running, name: str):
         self._running = running
@@ -204,7 +208,8 @@ class Child:
 
 
 def clone_database(running: Running) -> dict[str, float]:
-    """Times `atollctl clone` and the start of a server on it, until that has read a row."""
+    """Measures the time of `atollctl clone` and of the start of a server on the clone, until that server has
+    read a row."""
     child = Child(running, "child")
     begin = time.monotonic()
     child.make("clone", child.url, "--snapshot", "measured")
@@ -212,16 +217,19 @@ def clone_database(running: Running) -> dict[str, float]:
         child.server.start()
         child.server.run(f"SELECT b FROM {TABLE} WHERE a = 1")
         seconds = time.monotonic() - begin
-        files = [
-            path for path in disk.file_sizes(child.folder) if "sst" in path.relative_to(child.folder).parts
+        sizes = [
+            size
+            for path, size in disk.file_sizes(child.folder).items()
+            if "sst" in path.relative_to(child.folder).parts
         ]
-        return {"child_s": seconds, "child_files": float(len(files))}
+        return {"child_s": seconds, "child_files": float(len(sizes)), "child_mb": sum(sizes) / 1e6}
     finally:
         child.server.kill()
 
 
 def restore(running: Running, history_s: int) -> dict[str, Any]:
-    """Times `atollctl restore` to the middle of a time of many writes, and the start of a server on it."""
+    """Measures the time of `atollctl restore` to the middle of a period of many writes, and of the start of a
+    server on the result."""
     running.execute(
         f"SET GLOBAL atoll_history_retention = {2 * history_s + 3600}",
         "CREATE TABLE d.writes (client INT, number INT, part INT, body VARBINARY(1000), "
@@ -257,7 +265,7 @@ def mount(running: Running) -> dict[str, Any]:
         )
         return seconds_of(running, f"SELECT SUM(LENGTH(c)) FROM {table}")
 
-    scan(TABLE)  # so that the part cache and the page cache know the files as well for one as for the other
+    scan(TABLE)  # so that part cache and page cache have the files before both scans
     return {"mount_s": seconds, "scan": {"present_s": scan(TABLE), "mount_s": scan("past.t")}}
 
 
@@ -300,7 +308,11 @@ def main() -> int:
         "repetitions": repetitions_of(arguments), "caches": f"{arguments.memory_mib} MiB", "clients": CLIENTS,
         "history": f"{history_s} s of transactions of {ROWS_OF_TRANSACTION} rows of {ROW_BYTES} bytes and an UPDATE",
     }  # fmt: skip
-    text = "Each repetition has a fresh server. A copy inside the server is INSERT ... SELECT, as every engine has it."
+    text = (
+        "Each repetition has a fresh server. A copy inside the server is INSERT ... SELECT, as every engine has it. "
+        "A clone copies no table file of its parent: the few that it writes hold the changes which were still in the "
+        "log at the moment of the snapshot."
+    )
     command = command_of("bench-past", parser, arguments)
     report = Report("past", "Snapshots, clones and mounts", command, text, settings, quick=arguments.quick)
     results = interleave(

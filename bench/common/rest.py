@@ -1,7 +1,9 @@
-"""Servers brought to rest, for figures that do not depend on what an engine keeps in memory or deletes later.
+"""Brings servers to rest, so that figures do not depend on changes that an engine keeps in memory or files
+that it deletes later.
 
-Rest: every change is in files (the server was stopped once), nothing works in the background, what nobody needs any
-more is deleted. The kernel's accounts of the stopped process tell what the shutdown itself wrote.
+At rest every change is in files (the server was stopped once), no background work is left, and files that are
+not needed any more are deleted. The kernel's counters for the stopped process tell how much the shutdown
+itself wrote.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ from common.measure import cpu_clock_s, space
 from common.rig import MIB, SETUPS, MemoryGroup, Running
 from harness import disk
 
-# Of a memory cgroup: what the server needs besides the engine's caches, and for the page cache.
+# Sizes for a memory cgroup: the server's memory besides the engine's caches, and the smallest group, which
+# leaves room for the page cache.
 SERVER_BYTES = 192 * MIB
 GROUP_BYTES_MIN = 320 * MIB
-# The collector may wait for an earlier tomb first: twice ten seconds to gather keys and a minute of grace, with room.
+# The collector may have to finish an earlier tombstone first. Each of the two takes ten seconds to gather
+# keys and a minute of grace time; the limit has room to spare.
 DELETE_TIMEOUT_S = 300
 PURGE_TIMEOUT_S = 120
 PURGED = 20  # transactions in InnoDB's history that may stay
-BUCKET_FOLDERS = {"sst", "wal"}  # of table files, and of the log of what is in none yet
-# Files in the bucket beside the tables', and blocks that a file does not fill.
+BUCKET_FOLDERS = {"sst", "wal"}  # of table files, and of the log
+# Allowance for files in the bucket that are not table files, and for blocks that a file does not fill.
 TABLES_SLACK = 1.03
 TABLES_SLACK_BYTES = 1 * MIB
 
@@ -35,13 +39,15 @@ DURABILITY = "local, on MinIO async"
 
 
 def durability_of(name: str) -> str:
-    """Returns Atoll's setting for a setup: a bucket elsewhere is what async is for."""
+    """Returns Atoll's durability for a setup: "async" with a remote bucket, for which async is meant,
+    otherwise "local"."""
     return "async" if SETUPS[name].remote else "local"
 
 
 @dataclass
 class Rest:
-    """What a server at rest takes on disk (see measure.space), and what its shutdown cost."""
+    """The space that a server at rest takes on disk (see measure.space), and the CPU time and bytes written
+    of its shutdown."""
 
     space: dict[str, int]
     stop_cpu_s: float
@@ -49,13 +55,13 @@ class Rest:
 
 
 def bring_to_rest(running: Running) -> Rest:
-    """Stops the server, measures it while it is stopped, and starts it again."""
+    """Stops the server, measures its space while it is stopped, and starts it again."""
     _wait_purged(running)
     running.settle()
     cpu_s, bytes_written = _stop(running)
-    if (
-        running.engine == "ATOLL"
-    ):  # the shutdown makes new files of tables; what they replace goes some seconds later
+    if running.engine == "ATOLL":
+        # The shutdown writes new table files. The collector deletes the files that these replace some seconds
+        # later, so a server must run then.
         running.server.start(**running.start_options)
         running.settle()
         _wait_deleted(running)
@@ -67,7 +73,7 @@ def bring_to_rest(running: Running) -> Rest:
 
 
 def space_at_rest(running: Running) -> dict[str, int]:
-    """Returns what the server takes on disk at rest (see measure.space)."""
+    """Returns the space that the server takes on disk at rest (see measure.space)."""
     return bring_to_rest(running).space
 
 
@@ -81,12 +87,12 @@ def cgroups_work() -> bool:
 
 
 def _stop(running: Running) -> tuple[float, int]:
-    """Stops the server; returns the CPU seconds and the bytes written that this took of its process."""
+    """Stops the server. Returns the CPU seconds and the bytes written that the shutdown took."""
     pid = running.pid
     cpu_s, bytes_written = cpu_clock_s(pid), _bytes_written(pid)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     running.server.stop()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)  # grew by the whole life of that process
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)  # includes the whole life of the server's process
     life_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     life_bytes = (after.ru_oublock - before.ru_oublock) * 512
     return max(life_cpu_s - cpu_s, 0.0), max(life_bytes - bytes_written, 0)
@@ -100,7 +106,8 @@ def _bytes_written(pid: int) -> int:
 
 
 def _wait_purged(running: Running) -> None:
-    """Waits until InnoDB has removed deleted rows for good; not for ever, as a busy machine may keep it from that."""
+    """Waits until InnoDB has purged deleted rows. Gives up after PURGE_TIMEOUT_S, because on a busy machine
+    InnoDB may never finish."""
     deadline = time.monotonic() + PURGE_TIMEOUT_S
     while running.engine == "InnoDB" and time.monotonic() < deadline:
         if running.server.counter("Innodb_history_list_length") <= PURGED:
@@ -109,7 +116,8 @@ def _wait_purged(running: Running) -> None:
 
 
 def _wait_deleted(running: Running) -> None:
-    """Waits until the bucket has no table files but those in use, and no log of theirs. Errors: TimeoutError."""
+    """Waits until table files and log in the bucket take hardly more bytes than the table files in use.
+    Errors: TimeoutError."""
     deadline = time.monotonic() + DELETE_TIMEOUT_S
     folder = running.bucket_directory() or running.server.data / "atoll_bucket"
     while True:
