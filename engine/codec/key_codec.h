@@ -1,11 +1,12 @@
-// Keys <-> bytes whose memcmp order is SQL order. Pure: no THD, no RocksDB.
+// Converts the key values of records to bytes whose memcmp order is SQL order, and back. Pure: no THD, no
+// RocksDB.
 //
-// A data key is   prefix (4 bytes BE, 0 in a family of its own) | index ordinal (2 bytes BE) | parts...
-// A secondary entry's parts are the index columns followed by the primary key's parts.
+// A data key is   prefix (4 bytes BE, 0 if the family has one table) | index ordinal (2 bytes BE) | parts...
+// The parts of a secondary index entry are the index columns followed by the primary key's parts.
 //
 // Invariant KEY-1: for one index, compare(a, b) by SQL rules <=> memcmp(key(a), key(b)).
-// Each part: [null marker if nullable: 0x00 NULL, 0x01 value] then the encoded value; for a descending
-// part every byte (marker included) is inverted. Encodings: docs/internals/formats.md, tables K-*.
+// Each part: [null marker if nullable: 0x00 NULL, 0x01 value] then the encoded value. In a descending part
+// every byte (marker included) is inverted. Encodings: docs/internals/formats.md, tables K-*.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +19,36 @@
 
 namespace atoll::codec {
 
-// What the codec needs to know of a character set collation. Implemented by the handler over the
-// server's CHARSET_INFO (handler/server/collation.h), so that this folder stays pure.
+// What the codec needs to know about a collation. The handler implements this class with the server's
+// CHARSET_INFO (handler/server/collation.h), so that this folder does not depend on the server.
 class Collation {
  public:
   virtual ~Collation() = default;
-  virtual bool pad_space() const = 0;   // 'a' = 'a '
-  virtual bool byte_order() const = 0;  // weights are the bytes themselves (binary, *_bin of 8-bit
-                                        // sets and utf8): text can be decoded from the key
-  // The weights of two joined texts are their weights joined, and under PAD SPACE the length of every text's
-  // weights is a multiple of the length of a space's.
+  virtual bool pad_space() const = 0;   // PAD SPACE: 'a' = 'a '
+  virtual bool byte_order() const = 0;  // the weights are the bytes of the text (binary, *_bin of 8-bit sets
+                                        // and utf8), so a key gives the text back
+  // True when the weights of two joined texts are the two texts' weights, joined. Under PAD SPACE, the length
+  // of each text's weights must then be a multiple of the length of a space's weights.
   virtual bool single_level() const = 0;
-  // Every character has one weight, so that texts with equally many characters have equally many weights.
+  // True when every character has one weight. Texts with equally many characters then have equally many
+  // weights.
   virtual bool weight_per_character() const = 0;
   virtual size_t weights_length_max(size_t text_bytes) const = 0;
   // Writes the weights of `text` (no padding) and returns their length.
   virtual size_t weights(std::string_view text, uint8_t *out, size_t out_size) const = 0;
-  // As weights(), for multi-level collations: pads the text to `characters` characters, so that memcmp alone
-  // gives the order.
+  // As weights(), for collations of several levels. Pads the text to `characters` characters first, so that
+  // memcmp of the weights gives the order.
   virtual size_t weights_padded(std::string_view text, uint32_t characters, uint8_t *out,
                                 size_t out_size) const = 0;
   // The weight bytes of one space (non-empty; 1 to 8 bytes).
   virtual std::string_view space_weights() const = 0;
-  // Collations that compare level by level, each level as if it were a collation of its own, give their
-  // number of levels (2 or more); a key part is then the levels' keys one after the other, without any
-  // need to know how many weights a text can have. With 0, weights() and weights_padded() serve.
+  // The number of levels (2 or more) of a collation that compares level by level, and each level as if the
+  // level were a collation of its own. A key part then consists of the levels' keys one after the other, so
+  // the codec need not know how many weights a text can have. 0: the codec uses weights() and
+  // weights_padded() instead.
   virtual size_t level_count() const { return 0; }
-  virtual bool level_pads(size_t /*level*/) const { return false; }  // spaces follow for ever on this level
-  virtual std::string_view level_space(size_t /*level*/) const { return {}; }  // as space_weights()
+  virtual bool level_pads(size_t /*level*/) const { return false; }  // as if endless spaces followed
+  virtual std::string_view level_space(size_t /*level*/) const { return {}; }  // weights of a space
   virtual size_t level_weights(std::string_view /*text*/, size_t /*level*/, uint8_t * /*out*/,
                                size_t /*out_size*/) const {
     return 0;
@@ -68,23 +71,23 @@ enum class KeyKind : uint8_t {
 struct KeyPart {
   KeyKind kind = KeyKind::kBytes;
   Column source = {};              // where the value stands in a record (any ColumnKind)
-  uint32_t prefix_length = 0;      // 0: the whole column; else bytes (kBytes/kBinary) ...
-  uint32_t prefix_characters = 0;  // ... or characters (kText) that are indexed
+  uint32_t prefix_length = 0;      // kBytes, kBinary: how many bytes are indexed; 0: all
+  uint32_t prefix_characters = 0;  // kText: how many characters are indexed; 0: all
   bool descending = false;
   bool never_null = false;               // NOT NULL: no marker byte
-  bool is_integer = false;               // kUnsigned, kSigned: SQL shows this very number
+  bool is_integer = false;               // kUnsigned, kSigned: SQL shows this number (not ENUM, SET, ...)
   const Collation *collation = nullptr;  // kText; outlives the codec
-  // kText: values compare with the spaces that fill them up to `characters_max` characters (CHAR), which
-  // makes a difference under NO PAD.
+  // kText: a CHAR column. Its values compare as if spaces filled them up to `characters_max` characters,
+  // which makes a difference under NO PAD.
   bool filled_with_spaces = false;
-  uint32_t characters_max = 0;  // kText: characters the key part can hold
+  uint32_t characters_max = 0;  // kText: how many characters the key part can hold
 };
 
-// True when the keys of one text differ between columns of different lengths (characters_max).
+// True when the key of a text depends on the length (characters_max) of its column.
 bool keys_depend_on_length(const Collation &collation);
 
-// True when texts of the part compare as if spaces followed them for ever. Those of a CHAR do where every
-// character has one weight: filled with spaces, all have the same number of weights.
+// True when the part's texts compare as if endless spaces followed them. So do the texts of a CHAR column if
+// every character has one weight: the spaces that fill them give all of them the same number of weights.
 inline bool pads(const KeyPart &part) {
   return part.collation->pad_space() || (part.filled_with_spaces && part.collation->weight_per_character());
 }
@@ -102,36 +105,39 @@ class KeyCodec {
   void append_start(uint32_t prefix, std::string *out) const;
 
   // Appends the first `part_count` parts taken from `record`. Sets *has_null (may be nullptr) to true when
-  // one of the first user_parts() parts is NULL: such a key is exempt from uniqueness. Never sets it to
-  // false, so that it adds up over calls: start with false.
+  // one of the first user_parts() parts is NULL, because such a key is exempt from uniqueness. Never sets
+  // *has_null to false, so several calls can share it; the caller starts with false.
   void append_parts(const uint8_t *record, size_t part_count, std::string *out, bool *has_null) const;
-  // Appends one part, for keys that are assembled from two places.
+  // Appends one part, for a caller that builds a key from more than one record.
   void append_part(const uint8_t *record, size_t part, std::string *out, bool *has_null) const;
 
-  // The bytes at `key` (after prefix|ordinal) that the first `part_count` parts take.
-  // Errors: kCorruption.
+  // Sets *bytes to the length of the first `part_count` parts of `key`, which is a key without prefix and
+  // ordinal. Errors: kCorruption.
   Status skip_parts(std::string_view key, size_t part_count, size_t *bytes) const;
 
-  // The values at `key` (after prefix|ordinal), for people: (7, 'a b', NULL). Integers are shown as such, and
-  // so is printable text of collations in byte order; all else, also trailing bytes and the rest of a key
-  // that ends early, as its bytes: X'0A'.
+  // The values in `key` (a key without prefix and ordinal) as text for people, for example (7, 'a b', NULL).
+  // Shows integers as numbers, and printable text of collations in byte order as text. Shows everything else
+  // as bytes, X'0A', also a part that is cut off and the bytes behind the last part.
   std::string text_of(std::string_view key) const;
 
-  // True when the part's column value can be rebuilt from key bytes alone (or from the unpack section).
+  // True when the part's column value can be rebuilt from the key, or from the key and the unpack section.
   bool decodable(size_t part) const;
 
-  // Value of a secondary index entry: the original bytes of parts that the key alone does not give
-  // (collated text; floats whose sign of zero or NaN bits are lost are normalised, not stored).
+  // Appends the unpack section, the value of a secondary index entry. It holds the original bytes of parts
+  // that the key alone does not give, such as collated text. It does not hold the sign of a float zero or the
+  // bits of a NaN, so these come back normalised.
   void append_unpack(const uint8_t *record, std::string *out) const;
 
-  // Writes the columns of all parts (prefix parts excepted) into `record` from a key (after
-  // prefix|ordinal) and the entry's value. Text columns of kind kBlob point into `key`/`unpack`/`scratch`,
-  // which the caller keeps alive. Bytes after the last part and after the last section entry are the
-  // caller's (a hidden row id). A NULL column's bytes become those of an empty value. Errors: kCorruption.
-  Status decode(std::string_view key, std::string_view unpack, uint8_t *record, std::string *scratch) const;
+  // Writes the columns of all parts except prefix parts into `record`. `key`: a key without prefix and
+  // ordinal. `unpack`: the entry's value. Columns of kind kBlob point into `unpack`, which the caller keeps
+  // alive. Ignores bytes behind the last part and behind the unpack section, where the caller may keep a
+  // hidden row id. The field of a NULL column gets the bytes that the server expects, or an empty value.
+  // Errors: kCorruption.
+  Status decode(std::string_view key, std::string_view unpack, uint8_t *record) const;
 
  private:
-  // How a part's value is laid out (tables K-*), and what a covering read needs beside the key.
+  // Shape: how the key holds a part's value (tables K-*). Unpack: what a covering read needs of the part
+  // besides the key.
   enum class Shape : uint8_t { kFixedWidth, kBinaryGroups, kPaddedGroups, kLevels };
   enum class Unpack : uint8_t { kNothing, kTrailingSpaces, kOriginal };
   struct Level {
@@ -144,9 +150,9 @@ class KeyCodec {
     Unpack unpack = Unpack::kNothing;
     bool marker = false;
     bool decodable = true;
-    bool filled = false;        // kText: the key has the weights of the spaces that fill the column
-    bool number = false;        // kUnsigned, kSigned, kFloat, kDouble
-    uint8_t invert = 0;         // 0xFF: descending
+    bool filled = false;        // kText: the key includes the weights of the spaces that fill the column
+    bool number = false;        // the kind is kUnsigned, kSigned, kFloat or kDouble
+    uint8_t invert = 0;         // XOR mask of the part's bytes: 0xFF for a descending part, otherwise 0x00
     uint8_t group = 0;          // kPaddedGroups: weight bytes in a group
     uint32_t width = 0;         // kFixedWidth: bytes of the value in the key
     std::string space;          // kText: weights of a space
@@ -156,8 +162,8 @@ class KeyCodec {
 
   static Plan plan_of(const KeyPart &part);
   static void plan_text(const KeyPart &part, Plan *plan);
-  static size_t levels_length(const Plan &plan, std::string_view key) noexcept;  // 0: corrupt
-  size_t part_length(const Plan &plan, std::string_view key) const noexcept;     // 0: corrupt
+  static size_t levels_length(const Plan &plan, std::string_view key) noexcept;  // 0: the key is corrupt
+  size_t part_length(const Plan &plan, std::string_view key) const noexcept;     // 0: the key is corrupt
   void append_number(const uint8_t *record, size_t part, std::string *out) const;
   void append_value(const uint8_t *record, size_t part, std::string *out) const;
   void append_text(std::string_view text, size_t part, std::string *out) const;
@@ -176,8 +182,8 @@ class KeyCodec {
   std::vector<Plan> plans_;  // one for each part
 };
 
-inline constexpr size_t kKeyPrefixLength = 4;                    // of the table
-inline constexpr size_t kKeyStartLength = kKeyPrefixLength + 2;  // and the ordinal
+inline constexpr size_t kKeyPrefixLength = 4;                    // bytes of the table's prefix
+inline constexpr size_t kKeyStartLength = kKeyPrefixLength + 2;  // bytes of prefix and index ordinal
 
 // The smallest key greater than every key that starts with `key`; empty = no such key (all 0xFF).
 std::string key_after_prefix(std::string_view key);

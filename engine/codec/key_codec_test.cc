@@ -1,7 +1,8 @@
-// Goal:   KEY-1, memcmp of keys is SQL order for every kind of part; columns come back from keys; no stored
-//         bytes make the codec read outside them.
-// Method: random indexes and records from a printed seed against an order computed on values, golden
-//         bytes for each table K-*, every truncation and random bit flips on memory of exact size.
+// Goal:   KEY-1: memcmp of keys is SQL order for every kind of part. Keys give the column values back. The
+//         codec never reads outside the stored bytes, whatever they are.
+// Method: random indexes and records from a printed seed; their key order must equal an order computed on the
+//         values. Golden bytes for each table K-*. Every truncation and random bit flips of keys, in memory
+//         of exactly their size.
 #include "codec/key_codec.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
-// A record that differs from `record` in few places, so that orders are decided late in the key.
+// Returns a record that differs from `record` in at most one column, so that most of the two keys is equal.
 Record neighbour(Random &random, const Index &index, const Record &record) {
   Record next = record;
   const KeyPart &part = index.parts[random.below(index.parts.size())];
@@ -63,12 +64,12 @@ TEST(KeyCodec, memcmp_of_keys_is_sql_order) {
         const std::string key_a = key_of(codec, a), key_b = key_of(codec, b);
         ASSERT_EQ(expected, sign(key_a.compare(key_b))) << hex(key_a) << "\n" << hex(key_b);
         ++(expected == 0 ? equal : unequal);
-        // No key is a prefix of another: parts of different rows can never be mistaken for each other.
+        // No key is a prefix of another key, so a key never looks like the start of another row's key.
         ASSERT_TRUE(expected == 0 || !key_a.starts_with(key_b));
       }
     }
   }
-  EXPECT_GT(equal, 48000u);  // more than each record with itself
+  EXPECT_GT(equal, 48000u);  // more pairs than those of a record with itself
   EXPECT_GT(unequal, 48000u);
 }
 
@@ -90,7 +91,7 @@ TEST(KeyCodec, parts_are_skipped_exactly) {
   }
 }
 
-// What a column holds after a covering read: floats lose the sign of zero, everything else is exact.
+// The column value that a covering read gives: a float zero has lost its sign, everything else is exact.
 std::string covered(const KeyPart &part, const uint8_t *record) {
   if (is_null(part.source, record)) return "NULL";
   const std::string_view bytes = column_bytes(part.source, record);
@@ -111,8 +112,7 @@ TEST(KeyCodec, columns_come_back_from_key_and_unpack_section) {
     codec.append_unpack(record.data(), &unpack);
     const ExactCopy key(key_of(codec, record)), section(unpack);
     Record read = before;
-    std::string scratch;
-    ASSERT_TRUE(codec.decode(key.view(), section.view(), read.data(), &scratch).ok()) << hex(key.view());
+    ASSERT_TRUE(codec.decode(key.view(), section.view(), read.data()).ok()) << hex(key.view());
     for (size_t i = 0; i < index.parts.size(); ++i) {
       const KeyPart &part = index.parts[i];
       const bool prefix = part.prefix_length != 0 || part.prefix_characters != 0;
@@ -132,7 +132,7 @@ TEST(KeyCodec, bad_keys_never_lead_outside_their_bytes) {
     const Index index = random_index(random);
     const KeyCodec codec(1, index.parts, index.parts.size());
     const Record record = random_record(random, index);
-    std::string key = key_of(codec, record), unpack, scratch;
+    std::string key = key_of(codec, record), unpack;
     codec.append_unpack(record.data(), &unpack);
     for (std::string *bytes : {&key, &unpack}) {
       if (bytes->empty()) continue;
@@ -142,7 +142,7 @@ TEST(KeyCodec, bad_keys_never_lead_outside_their_bytes) {
     }
     const ExactCopy key_copy(key), unpack_copy(unpack);
     Record read(index.table);
-    if (!codec.decode(key_copy.view(), unpack_copy.view(), read.data(), &scratch).ok()) ++refused;
+    if (!codec.decode(key_copy.view(), unpack_copy.view(), read.data()).ok()) ++refused;
     size_t bytes = 0;
     const bool skipped = codec.skip_parts(key_copy.view(), index.parts.size(), &bytes).ok();
     ASSERT_TRUE(!skipped || bytes <= key.size());
@@ -156,19 +156,19 @@ TEST(KeyCodec, every_truncation_of_a_key_is_found) {
     const Index index = random_index(random);
     const KeyCodec codec(1, index.parts, index.parts.size());
     const Record record = random_record(random, index);
-    std::string key = key_of(codec, record), unpack, scratch;
+    std::string key = key_of(codec, record), unpack;
     codec.append_unpack(record.data(), &unpack);
     for (size_t length = 0; length < key.size(); ++length) {
       const ExactCopy cut(std::string_view(key).substr(0, length));
       Record read(index.table);
       size_t bytes = 0;
       ASSERT_EQ(Code::kCorruption, codec.skip_parts(cut.view(), index.parts.size(), &bytes).code());
-      ASSERT_EQ(Code::kCorruption, codec.decode(cut.view(), unpack, read.data(), &scratch).code());
+      ASSERT_EQ(Code::kCorruption, codec.decode(cut.view(), unpack, read.data()).code());
     }
   }
 }
 
-// --- Claims about single encodings -------------------------------------------------------------------
+// --- Tests of single encodings -----------------------------------------------------------------------
 
 std::string text_key(const Collation &collation, std::string_view text, bool descending = false) {
   Table table;
@@ -205,8 +205,8 @@ TEST(KeyCodec, trailing_spaces_count_without_padding) {
   }
 }
 
-// CHAR under NO PAD: for LIKE 'a%' the server searches from "a" followed by the smallest characters. The
-// value "a" lies behind that, because spaces follow it.
+// The case is CHAR under NO PAD. For LIKE 'a%' the server searches from "a" followed by the smallest
+// characters. The key of "a" must be greater than that, because spaces follow the value "a".
 TEST(KeyCodec, char_columns_compare_with_their_spaces_under_no_pad) {
   for (const auto &collation : toy_collations()) {
     const auto key = [&collation](std::string_view text, uint32_t prefix) {

@@ -1,4 +1,4 @@
-// Column values from keys: the reading half of key_codec.h, and the unpack section (table FMT-K7) that
+// The reading half of key_codec.h: column values from keys. Also the unpack section (table FMT-K7), which
 // holds what a key alone does not give.
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 
 namespace atoll::codec {
 
-// Takes the parts of an unpack section one after the other. An empty section stands for a section in
-// which every number is 0 (no trailing spaces, empty texts).
+// Reads the numbers and texts of an unpack section one after the other. An empty section stands for a section
+// in which every number is 0 (no trailing spaces, empty texts).
 class KeyCodec::UnpackReader {
  public:
   explicit UnpackReader(std::string_view section) : left_(section), absent_(section.empty()) {}
@@ -38,8 +38,8 @@ class KeyCodec::UnpackReader {
 
 namespace {
 
-// Where to write a value of `length` bytes in the record, after its length is set and its padding is
-// written; nullptr if the column cannot hold it.
+// Sets the length and the padding of a value of `length` bytes in the record, and returns where the caller
+// writes the value's bytes. Returns nullptr if the column cannot hold the value.
 uint8_t *place_for(const Column &column, size_t length, std::string_view space, uint8_t *record) {
   uint8_t *field = record + column.record_offset;
   if (length > column.length) return nullptr;
@@ -94,7 +94,7 @@ void KeyCodec::append_unpack_part(const uint8_t *record, size_t index, std::stri
   out->append(bytes);
 }
 
-Status KeyCodec::decode(std::string_view key, std::string_view unpack, uint8_t *record, std::string *) const {
+Status KeyCodec::decode(std::string_view key, std::string_view unpack, uint8_t *record) const {
   UnpackReader reader(unpack);
   bool good = true;
   for (size_t part = 0; good && part < parts_.size(); ++part) {

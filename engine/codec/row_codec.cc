@@ -1,9 +1,10 @@
 // See row_codec.h; table FMT-R1 of docs/internals/formats.md.
 //
 // Invariants:
-//   ROW-1  pack() writes one byte string for one row: NULL columns hold no bytes of their old value.
-//   ROW-5  open() has checked that the offsets exist and that the last one is the row's end; every access to
-//          the variable section checks its own two offsets. Nothing else may read a packed row.
+//   ROW-1  pack() writes the same bytes for equal rows. A NULL column leaves no bytes of its old value.
+//   ROW-5  open() checks that the row contains all offsets and that the last one is the row's end. Each
+//          access to the variable section checks its own two offsets. No code may read a packed row in
+//          another way.
 #include "codec/row_codec.h"
 
 #include <algorithm>
@@ -53,7 +54,8 @@ RowSlot record_side(const Column &column) {
   return slot;
 }
 
-// Writes a variable column's value. False: it does not fit the column.
+// Writes the value of a variable-length column into the record. False: the value does not fit into the
+// column.
 bool store_variable(const RowSlot &slot, std::string_view bytes, uint8_t *record) {
   uint8_t *field = record + slot.record_offset;
   if (slot.action == SlotAction::kBlob) {
@@ -135,7 +137,7 @@ RowLayout RowCodec::layout_of(uint32_t version, const std::vector<PastColumn> &s
     for (size_t i = 0; i < columns_.size(); ++i) {
       if (columns_[i].id != past.id) continue;
       if (columns_[i].kind == ColumnKind::kBlob && past.kind == ColumnKind::kBlob)
-        bytes_max = (uint64_t{1} << (8 * columns_[i].length_bytes)) - 1;  // a column only ever grows
+        bytes_max = (uint64_t{1} << (8 * columns_[i].length_bytes)) - 1;  // columns never shrink
       RowSlot &slot = layout.slots[i];
       const bool fits = is_variable(past.kind) == is_variable(columns_[i].kind) &&
                         (is_variable(past.kind) || past.length == columns_[i].length);
@@ -160,7 +162,7 @@ void RowCodec::plan_packing() {
     if (slot.action != SlotAction::kCopy) {
       current_.variable.push_back(i);
     } else if (nullable) {
-      current_.nullable_fixed.push_back(i);
+      continue;
     } else if (auto &runs = current_.runs;
                !runs.empty() && runs.back().position + runs.back().length == slot.position &&
                runs.back().record_offset + runs.back().length == slot.record_offset) {
@@ -182,7 +184,8 @@ size_t RowCodec::variable_bytes_max(const uint8_t *record) const noexcept {
   return bytes;
 }
 
-// Writes header, nulls and fixed columns. Requires: zeros at `start`.
+// Writes the header, the null bits and the fixed columns of a packed row. Requires: the bytes at `start` are
+// 0.
 void RowCodec::pack_fixed(const uint8_t *record, bool wide, uint8_t *start) const {
   const RowLayout &layout = current_;
   std::memcpy(start, layout.start, layout.start_length);
@@ -198,8 +201,8 @@ void RowCodec::pack_fixed(const uint8_t *record, bool wide, uint8_t *start) cons
   }
 }
 
-// Writes the offsets of the variable columns; calls take(bytes) for each that is not NULL. Returns their
-// length.
+// Writes the offsets of the variable columns. Calls take(bytes, position) for each variable column that is
+// not NULL. Returns the length of all their bytes.
 template <typename Take>
 inline uint32_t RowCodec::pack_variable(const uint8_t *record, bool wide, uint8_t *start,
                                         const Take &take) const {
@@ -226,7 +229,7 @@ void RowCodec::pack(const uint8_t *record, std::string *out) const {
   const bool wide = variable_max > UINT16_MAX;
   const size_t old_length = out->size();
   const size_t head_length = current_.offsets_end(wide);
-  out->resize(old_length + head_length + variable_max);  // zero-fills: no NULL, no value
+  out->resize(old_length + head_length + variable_max);  // fills with zeros, as pack_fixed() requires
 
   uint8_t *start = reinterpret_cast<uint8_t *>(out->data()) + old_length;
   pack_fixed(record, wide, start);
@@ -270,7 +273,8 @@ const RowLayout *RowCodec::layout_for(uint32_t version) const noexcept {
   return at != past_.end() && at->version == version ? &*at : nullptr;
 }
 
-// The layout that `packed` names in its header, nullptr if there is none.
+// Returns the layout of the version that is named in the header of `packed`, nullptr if the version is
+// unknown.
 const RowLayout *RowCodec::layout_named_in(std::string_view packed) const noexcept {
   const uint8_t *start = as_bytes(packed);
   uint64_t version = 0;

@@ -9,8 +9,9 @@
 namespace atoll::table {
 namespace {
 
-// Enough for the rows of most tables: the server keeps tables open for long, and the memory of a large row
-// would stay with each table that had one.
+// A larger row buffer is freed at the end of a statement. The server keeps tables open for long, so without
+// this limit each table that ever had a large row would keep its memory. 1 MiB is enough for the rows of most
+// tables.
 constexpr size_t kKeptBytesMax = 1 << 20;
 
 }  // namespace
@@ -30,7 +31,7 @@ void RowCursor::begin_index(size_t number) {
 }
 
 void RowCursor::end_index() {
-  // In all other cases the next read of the statement goes on with the open cursor.
+  // A consistent read without own writes keeps the open cursor for the next read of the statement.
   if (table_.locking() || entries_.has_own_writes()) close();
   batch_.keep_last();
   index_ = -1;
@@ -54,8 +55,8 @@ void RowCursor::note_moved() {
   if (place_ == Place::kOnEntry || place_ == Place::kBehindBatch) move_to(Place::kAtKey);
 }
 
-// The search key of the last read does not bound the next one any more, and the rows that were read ahead are
-// dropped.
+// Removes the bounds of the last search, because they must not limit the next read, and drops the rows that
+// were read ahead.
 void RowCursor::begin_again() {
   close();
   bounds_.clear();
@@ -75,9 +76,10 @@ void RowCursor::end_statement() {
 
 // ---- Searches ------------------------------------------------------------------------------------
 
-// Reads with locks, too, must not read a table that is too new for the snapshot (as in InnoDB): the
-// transaction would change rows that its plain reads do not see. An insert needs no read. A table that the
-// mover has moved may be read with locks: plain reads find what the snapshot shows at its former place.
+// A locking read, too, must not read a table that is too new for the snapshot (as in InnoDB), because the
+// transaction would then change rows that its consistent reads do not see. An insert reads nothing and is
+// allowed. If only the mover has moved the table, locking reads are allowed, because consistent reads find
+// the rows of the snapshot at the table's former place.
 bool RowCursor::begin_reading() {
   if (!table_.locking()) table_.transaction()->make_snapshot();
   if (table_.is_sequence() || !table_.is_newer_than_snapshot(layout().def().readable_from.number))
@@ -100,11 +102,12 @@ Status RowCursor::search(const Seek &seek, uint8_t *record, Found *found) {
   batch_.restart(seek.rows_wanted);
   *found = Found::kTooNew;
   if (!begin_reading()) return Status::Ok();
-  // An index built after the snapshot is too new, but only for plain reads: reads with locks find the newest
-  // rows by it.
+  // An index that was built after the snapshot lacks entries for consistent reads. Locking reads may use it,
+  // because they read the newest rows.
   if (!table_.locking() && table_.is_newer_than_snapshot(index.readable_from)) return Status::Ok();
   guard_.start(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
-  // Comes before the cursor is opened, because it may wait for a transaction that inserts the key.
+  // The key is locked before the cursor is opened, because the lock may wait for a transaction that inserts
+  // the key, and the cursor must show its row.
   if (is_one_key) ATOLL_RETURN_IF_ERROR(guard_.protect_point(index, seek.key));
   const bool may_refuse = bounds_.begin(seek, index);
   const bool is_any = seek.reach == Seek::Reach::kAnyRow;
@@ -125,7 +128,7 @@ Status RowCursor::search(const Seek &seek, uint8_t *record, Found *found) {
 Status RowCursor::get(const std::string &key, bool is_chosen, uint8_t *record, Found *found) {
   filter_.ask(is_chosen ? RowFilter::Asked::kEntryConditions : RowFilter::Asked::kAll);
   bounds_.take_back();
-  locks_.begin_search(false);  // its row is always locked
+  locks_.begin_search(false);  // lock_and_fetch() locks the row of a point read in any case
   *found = Found::kTooNew;
   if (!begin_reading()) return Status::Ok();
   move_to(Place::kPoint);
@@ -144,7 +147,7 @@ Status RowCursor::get(const std::string &key, bool is_chosen, uint8_t *record, F
   return Status::Ok();
 }
 
-// Notes where a read that found nothing has stopped: HANDLER goes on from there, in either direction.
+// Notes the key at which a read without a row has stopped. HANDLER continues from there, in either direction.
 void RowCursor::stand_at(const std::string &key) {
   key_ = key;
   move_to(Place::kAtKey);
@@ -152,7 +155,7 @@ void RowCursor::stand_at(const std::string &key) {
 
 // ---- Steps ---------------------------------------------------------------------------------------
 
-// Lifts the bounds of an exact search: HANDLER ... NEXT goes on with larger keys than it has found.
+// Lifts the bounds of an exact search, because HANDLER ... NEXT continues with keys beyond the searched one.
 void RowCursor::leave_prefix() {
   if (bounds_.prefix().empty() || table_.locking()) return;
   bounds_.forget_prefix();
@@ -171,7 +174,8 @@ Status RowCursor::prev(uint8_t *record, Found *found) {
   return walk(false, record, found);
 }
 
-// Compares no keys: the bounds of an exact search let no other key through.
+// Returns the next row with the same key. It compares no keys, because the cursor's bounds are those of the
+// exact search and exclude all other keys.
 Status RowCursor::next_same(uint8_t *record, Found *found) {
   *found = Found::kNone;
   return place_ == Place::kPoint ? Status::Ok() : walk(true, record, found);
@@ -189,7 +193,7 @@ Status RowCursor::walk(bool forward, uint8_t *record, Found *found) {
   return Status::Ok();
 }
 
-// The next row in `forward` direction after the one returned last.
+// Returns the next row after the row returned last, in the direction `forward`.
 Status RowCursor::step(bool forward, uint8_t *record, Found *found) {
   if (locks_.returned_unlocked()) {
     locks_.ask_again();
@@ -213,8 +217,7 @@ Status RowCursor::step(bool forward, uint8_t *record, Found *found) {
   return accept_from_here(forward, record, found);
 }
 
-// Moves the cursor of entries to the place of key_ in the index. Returns whether there is an entry of exactly
-// that key.
+// Moves the cursor of entries to key_ in the index. Returns whether there is an entry with exactly that key.
 bool RowCursor::go_to_key(bool forward) {
   if (place_ == Place::kPoint || bounds_.is_empty()) bounds_.open(scanned_index());
   entries_.open(bounds_.current());
@@ -247,7 +250,8 @@ void RowCursor::begin_scan() {
   entries_.seek(index.start, true);
 }
 
-// HANDLER ... READ NEXT in a new statement: goes on behind the row that the former one returned.
+// Called for HANDLER ... READ NEXT in a new statement. Continues behind the row that the statement before
+// returned.
 void RowCursor::resume_scan() {
   bounds_.open(layout().primary_index());
   entries_.open(bounds_.current());
@@ -266,7 +270,7 @@ Status RowCursor::protect_to_cursor(bool forward) {
   return guard_.protect_to(&entries_, {bounds_.current(), reads_rows() ? -1 : index_, index_ < 0, forward});
 }
 
-// Looks at the entry under the cursor, and those behind it until one is accepted.
+// Examines the entry under the cursor and then the following entries, until one is accepted.
 Status RowCursor::accept_from_here(bool forward, uint8_t *record, Found *found) {
   if (is_batching()) return read_batch(forward, record, found);
   move_to(Place::kOnEntry);
@@ -282,14 +286,15 @@ Status RowCursor::accept_from_here(bool forward, uint8_t *record, Found *found) 
     ATOLL_RETURN_IF_ERROR(are_rows ? accept_row(record, &accepted) : accept_entry(record, &accepted));
     if (accepted == Accepted::kYes) *found = Found::kRow;
     if (accepted != Accepted::kNo) return Status::Ok();
-    if (is_locking) give_back_row();  // the server does not see it
+    if (is_locking) give_back_row();  // the server does not see a refused row and cannot release its lock
   }
 }
 
 Status RowCursor::accept_row(uint8_t *record, Accepted *accepted) {
   const std::string_view packed = entries_.value();
-  // Under range locks a row that does not match is locked too, lest it be changed into one that does.
-  // So is one in pieces, which may only be read under its lock.
+  // Two kinds of rows are locked before the condition is evaluated. Under range locks every row is locked, so
+  // that no other transaction can change a row that does not match into one that does. A row in pieces is
+  // locked because its pieces may be read only under its lock.
   const bool lock_first = table_.locking() && (codec::is_large_row(packed) || table_.protects_ranges());
   if (!lock_first && filter_.may_refuse()) {
     bool passes = false;
@@ -321,8 +326,8 @@ Status RowCursor::accept_entry(uint8_t *record, Accepted *accepted) {
     *accepted = Accepted::kNo;
     return Status::Ok();
   }
-  // The row may have changed since the entry was read: it must still have this entry. Where its virtual
-  // columns cannot be computed, the server checks the condition.
+  // The row may have changed since the entry was read, so this checks that it still has the entry. If the
+  // virtual columns of the index cannot be computed here, the server checks the condition on the row instead.
   if (!view_.compute_virtual_columns(index(), record)) return Status::Ok();
   bool has_null = false;
   layout().secondary_entry(index(), record, primary_key_, &entry_scratch_, nullptr, &has_null);
@@ -330,8 +335,8 @@ Status RowCursor::accept_entry(uint8_t *record, Accepted *accepted) {
   return Status::Ok();
 }
 
-// Locks the row, then delivers its newest version. `seen` is what the cursor read: it is the newest version
-// when nothing was committed since the cursor was opened.
+// Locks the row, then delivers its newest version. `seen` is the row as the cursor has read it. If nothing
+// was committed since the cursor was opened, `seen` is the newest version and is not read again.
 Status RowCursor::lock_and_fetch(const std::string_view *seen, uint8_t *record, Fetched *fetched) {
   bool waited = false;
   const Status status = place_ == Place::kOnEntry ? locks_.lock_or_peek(primary_key_, &waited)
@@ -352,7 +357,7 @@ Status RowCursor::lock_and_fetch(const std::string_view *seen, uint8_t *record, 
   return unpack(row_buffer_, record);
 }
 
-// The row of primary_key_ as this read sees it.
+// Reads the row of primary_key_ in the version that this read must see: that of the snapshot or the newest.
 Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
   row_.Reset();
   if (!table_.locking()) table_.transaction()->make_snapshot();
@@ -363,7 +368,8 @@ Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
   }
   ATOLL_RETURN_IF_ERROR(status);
   if (locks_.returned_unlocked() && codec::is_large_row(row_.ToStringView())) {
-    // Read without its lock, the pieces might be those of two versions.
+    // A row in pieces is locked before it is read, because without the lock the pieces might belong to two
+    // versions of the row.
     locks_.lock_returned();
     bool waited = false;
     ATOLL_RETURN_IF_ERROR(locks_.lock(primary_key_, table_.mode().lock, &waited));
@@ -379,7 +385,8 @@ Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
   return deliver(row_.ToStringView(), record);
 }
 
-// atoll_snapshot_isolation: a row that another transaction has changed since the snapshot may not be changed.
+// With atoll_snapshot_isolation: fails with kDeadlock if another transaction has changed the row since the
+// snapshot, because then this transaction may not lock or change it.
 Status RowCursor::check_snapshot() {
   txn::Transaction *transaction = table_.transaction();
   if (!table_.statement().refuses_changed_rows() || !table_.protects_ranges() || !transaction->has_snapshot())
@@ -391,7 +398,8 @@ Status RowCursor::check_snapshot() {
   return Status(Code::kDeadlock, "the row was changed after this transaction's snapshot");
 }
 
-// The record of a row that the statement may change must outlive what was read, so it points into a copy.
+// Unpacks the row into `record`. If the statement may change the row, the record's BLOBs point into a copy,
+// because the record must stay valid after the cursor has freed the row that it read.
 Status RowCursor::deliver(std::string_view packed, uint8_t *record) {
   if (!table_.mode().may_change) return unpack(packed, record);
   row_buffer_.assign(packed);
@@ -401,7 +409,7 @@ Status RowCursor::deliver(std::string_view packed, uint8_t *record) {
 Status RowCursor::unpack(std::string_view packed, uint8_t *record) {
   count_work(WorkKind::kRowsUnpacked);
   if (codec::is_large_row(packed)) {
-    // `packed` may stand in row_buffer_.
+    // The reference is copied, because `packed` may point into row_buffer_, which join_row_at() overwrites.
     const std::string reference(packed);
     ATOLL_RETURN_IF_ERROR(
         join_row_at(layout(), table_.transaction(), table_.read_at(), primary_key_, reference, &row_buffer_));
@@ -414,7 +422,7 @@ Status RowCursor::unpack(std::string_view packed, uint8_t *record) {
 
 Status RowCursor::decode_entry(std::string_view key, std::string_view value, uint8_t *record) {
   count_work(WorkKind::kRowsUnpacked);
-  return scanned_index().codec->decode(key.substr(codec::kKeyStartLength), value, record, &key_scratch_);
+  return scanned_index().codec->decode(key.substr(codec::kKeyStartLength), value, record);
 }
 
 }  // namespace atoll::table

@@ -1,12 +1,12 @@
-// Reads the rows of one table: by an index, in either direction, by the whole primary key, all of them, or
-// those of many ranges at once. Plain reads see the transaction's snapshot; reads with locks lock each row,
-// and what lies between (range_guard.h), and see the newest version.
+// Reads the rows of one table: by an index in either direction, by the whole primary key, all rows, or the
+// rows of many ranges at once. Consistent reads see the transaction's snapshot. Locking reads see the newest
+// versions; they lock each row and the ranges between the rows (range_guard.h).
 //
-// A read starts with search(), get() or scan(), and goes on with next() and its like. An entry under the
-// cursor may belong to a row that is gone, changed, locked by another (SKIP LOCKED), or refused by a
-// condition: then the cursor moves on.
+// A read starts with search(), get() or scan(), and continues with next(), prev(), next_same() or scan(). The
+// row of an entry under the cursor may be deleted, changed, locked by another transaction (SKIP LOCKED), or
+// refused by a condition. Then the cursor moves to the next entry.
 //
-// Where the cursor is, is one Place:
+// The position of the cursor is a Place:
 //
 //                       search, scan                  a plain read by a secondary index
 //   kBeforeFirst ──────────────────────▶ kOnEntry ◀──────────────────────────────────▶ kBehindBatch
@@ -36,11 +36,11 @@
 namespace atoll::table {
 
 enum class Place : uint8_t {
-  kBeforeFirst,  // nothing was read since the index, or the table, was chosen
-  kAtKey,        // behind the row returned last, or where a read that found nothing has stopped; by its key
-  kPoint,        // the row of a whole primary key was asked for; no other row has that key
-  kOnEntry,      // the cursor of entries stands on the row returned last
-  kBehindBatch,  // it stands on the first entry that is not in the batch
+  kBeforeFirst,  // nothing was read since the index, or the whole table, was chosen
+  kAtKey,        // only a key is known: that of the row returned last, or where a read without a row stopped
+  kPoint,        // the last read was by a whole primary key; no other row has that key
+  kOnEntry,      // the cursor of entries is on the entry of the row returned last
+  kBehindBatch,  // the cursor of entries is on the first entry that is not in the batch
 };
 
 constexpr bool is_legal_move(Place from, Place to) {
@@ -57,20 +57,20 @@ constexpr bool is_legal_move(Place from, Place to) {
   return false;
 }
 
-// What a statement wants of each row.
+// The columns that a statement reads of each row.
 struct WantedColumns {
   bool all = false;
-  std::vector<uint32_t> stored;  // unless all: stored columns, ascending
-  bool entries_suffice = false;  // the entries of the index have all of them
+  std::vector<uint32_t> stored;  // if not `all`: the stored columns that are wanted, ascending
+  bool entries_suffice = false;  // the entries of the index have all wanted columns, so no row is looked up
 };
 
 class RowCursor {
  public:
-  // kTooNew: the table or its index was made, copied or truncated since the snapshot and lacks what the
-  // snapshot would show ("Table definition has changed").
+  // kTooNew: the table or its index was created, copied or truncated after the snapshot, and lacks the rows
+  // or entries that the snapshot must show (the user's error: "Table definition has changed").
   enum class Found : uint8_t { kNone, kRow, kTooNew };
 
-  // All live longer than the cursor. `layout` may be exchanged between two statements.
+  // The arguments must outlive the cursor. `layout` may be exchanged between two statements.
   RowCursor(const std::shared_ptr<const Layout> &layout, Statement *statement, RowView *view)
       : table_(layout, statement),
         view_(*view),
@@ -90,10 +90,10 @@ class RowCursor {
   const WantedColumns &wanted() const { return wanted_; }
   Place place() const { return place_; }
 
-  // The primary key of the row that was read last, or written.
+  // The primary key of the row that was read or written last.
   const std::string &primary_key() const { return primary_key_; }
   void set_primary_key(std::string_view key) { primary_key_.assign(key); }
-  // The hidden id in it; 0: the table has a primary key.
+  // The hidden id of the row that was read or written last; 0: the table has a primary key.
   uint64_t hidden_id() const {
     if (!layout().hidden_primary()) return 0;
     return hidden_id_of(std::string_view(primary_key_).substr(codec::kKeyStartLength));
@@ -101,51 +101,55 @@ class RowCursor {
 
   // ---- begin and end ----
   void begin_index(size_t number);
-  // The row returned last stays: one found by a unique key and constants is used until the statement ends.
+  // Keeps the row returned last in memory, because the server uses a row that it has found by a unique key
+  // and constants until the statement ends.
   void end_index();
   void begin_table();
-  // Closes the cursor of entries, and with it frees the memory and the snapshot that it holds.
+  // Closes the cursor of entries. This frees the memory and the snapshot that the cursor holds.
   void close();
-  // A new statement goes on with this cursor (HANDLER): from a key, without what was read ahead.
+  // Called when a new HANDLER statement continues with this cursor. The next read starts at the key of the
+  // row returned last; rows that were read ahead are dropped.
   void begin_again();
-  // The statement is over: nothing of it stays but buffers of ordinary size.
+  // Called at the end of a statement. Frees everything that belongs to it, except buffers of ordinary size.
   void end_statement();
-  // Notes that the cursor of entries was used for something else.
+  // Called after the cursor of entries was moved by other code, so that the next read searches its place
+  // again.
   void note_moved();
 
   // ---- reading ----
-  // All return errors of locks, and kCorruption, kUnavailable, kInterrupted (KILL, or Verdict::kStop).
+  // All reads return the errors of locks, and kCorruption, kUnavailable, kInterrupted (KILL or
+  // Verdict::kStop).
 
-  // Takes the snapshot of a plain read; false: the table is too new for it. Called before a scan of the whole
-  // table; the other reads call it themselves.
+  // Takes the snapshot of a consistent read; false: the table is too new for the snapshot. The caller must
+  // call it before a scan of the whole table. The other reads call it themselves.
   bool begin_reading();
-  // The first row of a search by the active index.
+  // Returns the first row of a search by the active index.
   Status search(const Seek &seek, uint8_t *record, Found *found);
-  // Finds the row of a whole primary key. `is_chosen`: the statement has found it before, so that conditions
+  // Finds the row of a whole primary key. `is_chosen`: the statement has found this row before, so conditions
   // are not evaluated again.
   Status get(const std::string &key, bool is_chosen, uint8_t *record, Found *found);
-  // Returns the row after the one returned last, in the order of the index; prev() returns the row before it.
-  // What bounded an exact search bounds only next_same(), and prev() if Seek::prefix_stays; a read with locks
-  // stays within it.
+  // next() returns the row after the row returned last, in the order of the index; prev() the row before it.
+  // After an exact search next() leaves the prefix of the search, and so does prev() without
+  // Seek::prefix_stays. next_same() and all steps of a locking read stay within the prefix.
   Status next(uint8_t *record, Found *found);
   Status prev(uint8_t *record, Found *found);
   Status next_same(uint8_t *record, Found *found);
   bool is_exact() const { return !bounds_.prefix().empty(); }
-  // The next row of the table. Requires: begin_reading() before the first.
+  // Returns the next row in a scan of the whole table. Requires: begin_reading() before the first call.
   Status scan(uint8_t *record, Found *found);
-  // Notes that a row was read in another way: scan() goes on behind it.
+  // Notes a row that was read without scan(). The next scan() continues behind this row.
   void note_row(std::string_view primary_key);
-  // The row just read is not wanted: see RowLocks::give_back().
+  // Called when the row read last is not wanted: see RowLocks::give_back().
   void give_back_row() { locks_.give_back(primary_key_); }
-  // Asked for each row: looks whether the statement was killed once in 1024 times.
+  // Called for each row. Only one of 1024 calls checks whether the statement was killed.
   bool is_killed() { return (++rows_seen_ & 0x3FF) == 0 && table_.statement().is_killed(); }
 
-  // Makes the record of a stored row. Requires: primary_key() is its key.
+  // Unpacks a stored row into `record`. Requires: primary_key() is the row's key.
   Status unpack(std::string_view packed, uint8_t *record);
 
-  // ---- many ranges (row_batches.cc): entries of several are gathered, then their rows looked up in one go
+  // ---- many ranges (row_batches.cc): gather entries of several ranges, then read their rows by one MultiGet
   Status begin_ranges(size_t rows_wanted, Found *found);
-  // A batch begins.
+  // Begins a batch.
   void begin_batch() { batch_.clear(); }
   const RowBatch &batch() const { return batch_; }
   void begin_range(const Bounds &bounds);
@@ -153,11 +157,11 @@ class RowCursor {
   Status gather();
   // Adds a row by its primary key.
   void add_row(std::string primary_key);
-  // Looks up the rows of the batch. kNone: it has none.
+  // Looks up the rows of the batch. kNone: the batch is empty.
   Status look_up(Found *found);
-  // The next row of the batch that exists and passes the conditions. kNone: there is none left in it.
+  // Returns the next row of the batch that exists and passes the conditions. kNone: the batch has no more.
   Status next_of_batch(uint8_t *record, Found *found);
-  // Does a read by the active index gather rows?
+  // Whether a read by the active index looks up rows in batches.
   bool is_batching() const {
     return !table_.locking() && index_ >= 0 && !reads_rows() && !wanted_.entries_suffice;
   }
@@ -211,11 +215,11 @@ class RowCursor {
   WantedColumns wanted_;
   int index_ = -1;  // the active index; -1: the whole table
   Place place_ = Place::kBeforeFirst;
-  std::string key_;  // of the entry returned last (of the active index)
+  std::string key_;  // the key of the entry returned last, in the active index
   std::string primary_key_;
   rocksdb::PinnableSlice row_;
-  std::string row_buffer_;  // what blob pointers of the current row point into
-  std::string entry_scratch_, key_scratch_;
+  std::string row_buffer_;  // the packed row into which the BLOBs of the current record point
+  std::string entry_scratch_;
   uint64_t rows_seen_ = 0;
 };
 

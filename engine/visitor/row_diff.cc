@@ -34,7 +34,7 @@ Status compare_all(StoredEntries *before, StoredEntries *after, RowCounts *count
 // The values of up to kBatchKeys keys in one state.
 class Values {
  public:
-  // `keys` are ascending. Errors: those of a read; a key without a value is none.
+  // Requires: `keys` are ascending. Errors: those of a read. A key that has no value is not an error.
   Status read(const lsm::Family *family, const std::vector<std::string> &keys) {
     std::array<rocksdb::Slice, kBatchKeys> slices;
     std::copy(keys.begin(), keys.end(), slices.begin());
@@ -65,8 +65,7 @@ void count(const Values &before, const Values &after, size_t keys, RowCounts *co
 
 Status compare_changed(const lsm::FamilyThen &first, const lsm::FamilyThen &second, const Range &rows,
                        RowCounts *counts) {
-  lsm::ChangedKeys changed;
-  ATOLL_RETURN_IF_ERROR(changed.open(first, second, rows.begin, rows.end));
+  lsm::ChangedKeys changed(first, second, rows.begin, rows.end);
   Values before, after;
   std::vector<std::string> keys;
   std::string key;

@@ -18,8 +18,9 @@ namespace {
 // Largest value the column can hold.
 uint64_t largest_value(Field *field) { return field->get_max_int_value(); }
 
-// FOR PORTION OF inserts what is left of a row: at most two rows for each, and the server's guess of how many
-// numbers will be wanted, which doubles each time, would leave numbers out.
+// False for UPDATE and DELETE. With FOR PORTION OF they insert rows for the periods that are left, at most
+// two for each changed row. For them the server's guess of how many numbers it needs, which doubles each
+// time, would leave numbers unused.
 bool inserts_rows(THD *thd) {
   const int command = thd_sql_command(thd);
   return command != SQLCOM_UPDATE && command != SQLCOM_DELETE;
@@ -38,13 +39,12 @@ Status ha_atoll::load_auto_increment() {
     next = atoll::engine::running()->catalog()->auto_increment(layout_->def().id);
   if (table_share->next_number_keypart == 0) {
     const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
-    std::string key;  // of the largest number, which is its first part
-    std::string scratch;
+    std::string key;  // with the largest number as its first part
     std::vector<uchar> record(table_share->reclength);
     ATOLL_RETURN_IF_ERROR(ah::outermost_taken_key(*layout_, index, !index.parts[0].descending, &key));
     if (!key.empty()) {
       ATOLL_RETURN_IF_ERROR(index.codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
-                                                {}, record.data(), &scratch));
+                                                {}, record.data()));
       Field *field = table->found_next_number_field;
       const longlong last = field->val_int(record.data() + field->offset(table->record[0]));
       if (last > 0 || (field->flags & UNSIGNED_FLAG)) next = std::max(next, static_cast<uint64_t>(last) + 1);
@@ -54,9 +54,9 @@ Status ha_atoll::load_auto_increment() {
   return Status::Ok();
 }
 
-// Asked when a statement is to be logged as text. INSERT ... VALUES draws all its numbers at once, and the
-// log has the first; a statement that draws them row by row may have numbers of other statements between its
-// own.
+// The server asks this when it is about to log a statement as text. INSERT ... VALUES draws all its numbers
+// at once, and the log has the first of them. A statement that draws its numbers row by row is unsafe,
+// because other statements may draw numbers in between.
 bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const noexcept {
   switch (thd_sql_command(ha_thd())) {
     case SQLCOM_INSERT_SELECT:
@@ -74,7 +74,7 @@ bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const noexcept {
 
 void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                   ulonglong *reserved) {
-  // A counter per value of the leading columns (KEY(a, id)): the server reads the largest one.
+  // KEY(a, id) has a counter for each value of `a`: the server reads the largest number from the index.
   if (table_share->next_number_keypart != 0) {
     ::handler::get_auto_increment(offset, increment, wanted, first, reserved);
     return;
@@ -94,11 +94,11 @@ void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
       value = current <= base ? base : base + (current - base + increment - 1) / increment * increment;
     }
     if (value < current) {
-      *first = ULONGLONG_MAX;  // the server says that no value could be had
+      *first = ULONGLONG_MAX;  // the server reports that no value is left
       return;
     }
     if (value > largest) {
-      *first = value;  // the server says that it is out of range
+      *first = value;  // the server reports that it is out of range
       *reserved = 1;
       return;
     }
@@ -114,7 +114,7 @@ void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
   }
 }
 
-// A value given by the user moves the counter beyond it.
+// Raises the counter above a value that the user has given.
 void ha_atoll::raise_auto_increment(const uchar *record) {
   Field *field = table->found_next_number_field;
   if (field == nullptr || (record != table->record[0] && record != table->record[1])) return;

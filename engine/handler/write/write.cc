@@ -1,4 +1,4 @@
-// ha_atoll: INSERT, UPDATE, DELETE of one row. table/write/row_writer.h writes it.
+// ha_atoll: INSERT, UPDATE, DELETE of one row. The RowWriter (table/write/row_writer.h) writes the row.
 #include "handler/ha_atoll.h"
 
 #include "engine/running.h"
@@ -29,9 +29,10 @@ int ha_atoll::write_row(const uchar *record) {
   return status.ok() ? 0 : fail(status);
 }
 
-// The row of a sequence belongs to no transaction: a number that was given out is not given out again when
-// its user rolls back, and nobody waits for that user. It is synced with the next commit, which the user of
-// the number must make to keep it. CREATE TEMPORARY SEQUENCE writes the first row without locking the table.
+// Writes the row of a sequence in a transaction of its own. So a number is not given out again when the
+// transaction that took it rolls back, and other connections do not wait for that transaction. The write is
+// synced with the next commit, which the user of the number must make to keep it. There may be no session
+// yet: CREATE TEMPORARY SEQUENCE writes the first row without locking the table.
 Status ha_atoll::write_apart(const std::function<Status()> &write) {
   if (session_ == nullptr) {
     ATOLL_RETURN_IF_ERROR(atoll::engine::ready());
@@ -57,12 +58,12 @@ Status ha_atoll::write_new_row(const uchar *record) {
 
 void ha_atoll::count_rows(int64_t added) {
   share_->rows += added;
-  // What a sequence writes is committed at once.
+  // The row of a sequence is committed at once, so no rollback has to take it back from the count.
   if (!is_temporary() && !is_sequence()) session_->count_rows(layout_->def().id, added);
 }
 
-// `status`: of the writer. An index that is being built while this statement runs may have been told of a
-// change.
+// Takes over the result of the writer. If an online build runs, the session notes it, because the writer may
+// have logged a change for it; after kNotFound it has written nothing.
 Status ha_atoll::note_written(const Status &status) {
   if (status.code() == Code::kDuplicate)
     session_->duplicate_index = static_cast<uint>(writer_.duplicate_index());
@@ -82,7 +83,7 @@ int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
   return status.ok() ? 0 : fail(status);
 }
 
-// kNotFound: nothing to change.
+// Errors: kNotFound: both rows are the same, and nothing was written.
 Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, old_record, new_record);
   ATOLL_RETURN_IF_ERROR(note_written(writer_.update(old_record, new_record, reader_.hidden_id())));
@@ -122,8 +123,8 @@ auto move_to_own_family(ah::Share *share) {
 
 }  // namespace
 
-// The server ignores errors at the end of a partition copy, so partitions that are reorganised are filled in
-// the ordinary way, row by row.
+// Begins a bulk copy if ALTER or CREATE ... SELECT fills a new table. The server ignores errors at the end of
+// a partition copy, so partitions that are reorganised are filled in the ordinary way, row by row.
 void ha_atoll::begin_copy(bool ignore_duplicates) {
   bulk_.reset();
   const bool internal = ah::is_internal(ah::parse_table_name(table_share->normalized_path.str).table);
@@ -133,8 +134,8 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   for (size_t i = 0; i < layout_->index_count(); i++) has_unique |= layout_->index(i).unique;
   if (ignore_duplicates && has_unique) return;
   for (uint i = 0; i < table_share->keys; i++)
-    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // checked by the server against rows
-  if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: likewise
+    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // the server reads rows to check it
+  if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: so it does here
   atoll::engine::Engine *running = atoll::engine::running();
   at::BulkCopy::Target target{running->database(), running->database(),
                               [running] { return running->settings().flush_at_commit(); },
@@ -145,9 +146,9 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
 
 void ha_atoll::show_copy_duplicate(at::BulkCopy *bulk) {
   session_->duplicate_index = static_cast<uint>(bulk->duplicate_index());
-  restore_record(table, s->default_values);  // what cannot be told of the duplicate: nothing of another row
-  std::string key, scratch;
-  bulk->show_duplicate(table->record[0], &key, &duplicate_row_, &scratch);
+  restore_record(table, s->default_values);  // columns that stay unknown show no other row's values
+  std::string key;
+  bulk->show_duplicate(table->record[0], &key, &duplicate_row_);
 }
 
 int ha_atoll::end_copy() {

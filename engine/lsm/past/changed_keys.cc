@@ -26,10 +26,9 @@ std::vector<PastFile> only_in(const std::vector<PastFile> &files, const std::vec
 
 }  // namespace
 
-Status ChangedKeys::open(const FamilyThen &first, const FamilyThen &second, const std::string &begin,
-                         const std::string &end) {
-  begin_ = begin;
-  end_ = end;
+ChangedKeys::ChangedKeys(const FamilyThen &first, const FamilyThen &second, const std::string &begin,
+                         const std::string &end)
+    : begin_(begin), end_(end) {
   const std::vector<PastFile> in_first = first.state->files(first.family, begin, end);
   const std::vector<PastFile> in_second = second.state->files(second.family, begin, end);
   for (const PastFile &file : only_in(in_first, in_second)) unopened_.push_back({first, file});
@@ -38,7 +37,6 @@ Status ChangedKeys::open(const FamilyThen &first, const FamilyThen &second, cons
     return one.file.smallest_key > other.file.smallest_key;
   });
   file_count_ = unopened_.size();
-  return Status::Ok();
 }
 
 Status ChangedKeys::next(std::string *out) {

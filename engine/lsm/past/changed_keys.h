@@ -1,8 +1,8 @@
-// The keys whose values may differ between two states of a database: those in table files that only one of
-// the states has. A key that is in none of them has the same value in both.
+// Finds the keys whose values may differ between two states of a database: the keys in table files that only
+// one of the states has. A key that is in no such file has the same value in both states.
 //
-// Entries that a range tombstone hides are not found. Such a tombstone deletes what a table has left: dropped
-// indexes, and the former place of a table that was dropped, truncated or moved. Nothing is compared there.
+// Entries that a range tombstone hides are not found. Range tombstones delete only dropped indexes and the
+// former key ranges of tables that were dropped, truncated or moved. Nobody compares such ranges.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace atoll::lsm {
 
-// One side of the comparison. Both sides have the same family, found in their own state.
+// One side of the comparison: a state, and a family in it. Both sides of a comparison have the same family.
 struct FamilyThen {
   PastDatabase *state = nullptr;
   Family *family = nullptr;
@@ -25,15 +25,16 @@ struct FamilyThen {
 // Threads: one.
 class ChangedKeys {
  public:
-  // Finds the files with keys in [begin, end). Both states are of PastDatabase::visit(), and must live
-  // longer. Errors: kCorruption, kUnavailable.
-  Status open(const FamilyThen &first, const FamilyThen &second, const std::string &begin,
+  // Finds the files with keys in [begin, end). Both states come from PastDatabase::visit() and must outlive
+  // this object.
+  ChangedKeys(const FamilyThen &first, const FamilyThen &second, const std::string &begin,
               const std::string &end);
 
-  // How many files only one of the states has.
+  // Returns how many table files belong to only one of the two states.
   size_t file_count() const { return file_count_; }
 
-  // Moves to the next key, in ascending order. *out is empty behind the last. Errors: as open().
+  // Sets *out to the next key, in ascending order, or to "" after the last key. Errors: kCorruption,
+  // kUnavailable.
   Status next(std::string *out);
 
  private:
@@ -43,19 +44,20 @@ class ChangedKeys {
   };
   struct File {
     std::unique_ptr<rocksdb::SstFileReader> reader;
-    std::unique_ptr<rocksdb::Iterator> entries;  // of all versions, deletions too
+    std::unique_ptr<rocksdb::Iterator> entries;  // over all versions of keys, also deletions
   };
 
-  // Opens the files whose first key is not behind the next key.
+  // Opens the files that may have the next key: those whose first key is not above the first key in queue_.
   Status open_files();
   Status open_file(const Unopened &unopened);
-  // Puts the file into the queue at its present entry; closes it if that is behind the end.
+  // Puts the file into queue_ under the key of its current entry. Closes it if it has no more entries below
+  // end_.
   Status enqueue(std::unique_ptr<File> file);
 
-  std::string begin_, end_;
+  const std::string begin_, end_;
   size_t file_count_ = 0;
   std::vector<Unopened>
-      unopened_;  // by first key, descending: a table has more files than may be open at once
+      unopened_;  // by first key, descending; opened late, because there may be too many to be open at once
   std::multimap<std::string, std::unique_ptr<File>> queue_;
 };
 

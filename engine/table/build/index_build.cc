@@ -8,8 +8,8 @@
 namespace atoll::table {
 namespace {
 
-// Each thread of the scan sorts entries of each index, and needs at least this much memory for each: there
-// are no more threads than the memory allows.
+// Each thread of the scan sorts entries of each index, and needs at least this much memory for each index. So
+// the memory limits the number of threads.
 constexpr uint64_t kSortBytesMin = 1 << 20;
 
 }  // namespace
@@ -21,8 +21,10 @@ IndexBuild::IndexBuild(Plan plan, Resources resources, BuildView *view)
       layout_(*plan_.layout),
       has_virtual_(view->has_virtual()) {}
 
-// Rows that are numbered come in the order of their numbers, and claims to numbers in the order of the scan,
-// which is that of the old keys. Rows that move keep their order.
+// Opens the streams of rows, pieces and claims; `true` means that the keys come in ascending order. Rows that
+// move to another family keep their order. Rows that get hidden ids come in the order of these ids, and their
+// claims in the order of the old keys, which is that of the scan. Rows under a new primary key must be
+// sorted.
 void IndexBuild::open_row_streams() {
   if (moves()) {
     const bool numbered = layout_.hidden_primary();
@@ -53,7 +55,7 @@ void IndexBuild::open_streams() {
   }
 }
 
-// Adds the row under its new key, and the claim to that key.
+// Adds the row under its new key, and the claim to that key (rekey_source.h).
 Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   const bool numbered = layout_.hidden_primary();
   std::string &key = encoder->primary_key;
@@ -66,8 +68,9 @@ Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::str
   return load_->add(claims_stream_, plan_.rekey->claim_to_number(old_key), number);
 }
 
-// Refuses rows whose keys this server would make otherwise, because it has another order of a collation than
-// the server that made them: the keys would have to be made anew, and the rows sorted again.
+// Adds a row that moves to another family. Refuses it if its values give another key than the one it is
+// stored under. This happens when the order of a collation differs from that of the server that wrote the
+// row. Such rows would have to be sorted again, which ALGORITHM=COPY does.
 Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   std::string &key = encoder->primary_key;
   if (layout_.hidden_primary())
@@ -173,8 +176,8 @@ Status IndexBuild::run() {
   return status;
 }
 
-// The row that clashes goes into the record that the message is made from. If the primary key changes, rows
-// are not under their new keys yet: then the record gets what the entry says of the row.
+// Puts the row that clashes into the record from which the error message is made. If the primary key changes,
+// no row can be read under its new key yet, so the record gets only the columns that the index entry holds.
 void IndexBuild::show_duplicate() {
   for (size_t i = 0; i < streams_.size(); i++)
     if (streams_[i] == load_->duplicate_stream()) duplicate_index_ = plan_.indexes[i];
@@ -182,12 +185,12 @@ void IndexBuild::show_duplicate() {
   if (duplicate_index_ == kNoIndex || key.size() <= codec::kKeyStartLength) return;
   uint8_t *record = view_.record();
   view_.clear_record();
-  std::string row_key, scratch;
+  std::string row_key;
   if (is_primary(duplicate_index_))
     (void)layout_.row().unpack(load_->duplicate_value(), nullptr, record);
   else if (plan_.rekey != nullptr)
     (void)layout_.index(duplicate_index_)
-        .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), record, &scratch);
+        .codec->decode(key.substr(codec::kKeyStartLength), load_->duplicate_value(), record);
   else if (layout_.primary_of_entry(duplicate_index_, key, &row_key).ok())
     view_.show_row(row_key, plan_.snapshot, &large_row_);
 }

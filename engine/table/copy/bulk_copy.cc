@@ -33,7 +33,8 @@ Status BulkCopy::add(const uint8_t *record) {
     ATOLL_RETURN_IF_ERROR(add_entry(1 + i, key_, value_));
   }
   rows_++;
-  // Ingestion starts between rows only: the keys of one row all start with the same prefix.
+  // Ingestion starts only between two rows, because it changes the table's prefix, and all keys of one row
+  // must have the same prefix.
   return load_ || is_small() ? Status::Ok() : start_ingestion();
 }
 
@@ -66,7 +67,8 @@ Status BulkCopy::add_entry(size_t stream, std::string_view key, std::string_view
   return status;
 }
 
-// The table is not small: it moves to a family of its own, where its keys start with prefix 0.
+// Called once the table is not small any more. Moves it to a family of its own, where its keys start with
+// prefix 0, and adds the rows that are in memory to a bulk load.
 Status BulkCopy::start_ingestion() {
   if (!layout_->def().own_family) ATOLL_RETURN_IF_ERROR(target_.move_to_own_family(&layout_));
   load_ = target_.loads->bulk_load(layout_->family(), layout_->def().compression, budget_);
@@ -85,7 +87,8 @@ Status BulkCopy::start_ingestion() {
 
 void BulkCopy::open_streams() {
   streams_.assign(1 + layout_->index_count(), 0);
-  // Rows of a table without a primary key come in order; others are copied in the source's order.
+  // Rows without a primary key get ascending hidden ids, so their keys come in order. Other rows come in the
+  // order of the source and must be sorted.
   const bool hidden = layout_->hidden_primary();
   streams_[0] = load_->add_stream(
       hidden, [](std::string_view key) { return key.size(); },
@@ -107,16 +110,16 @@ void BulkCopy::note_duplicate(size_t stream, std::string_view key, std::string_v
 }
 
 // Fills the record from which the message about a duplicate is made.
-void BulkCopy::show_duplicate(uint8_t *record, std::string *key, std::string *value, std::string *scratch) {
+void BulkCopy::show_duplicate(uint8_t *record, std::string *key, std::string *value) {
   *key = duplicate_key_;
   *value = duplicate_value_;
-  const bool in_pieces = duplicate_is_row_ && codec::is_large_row(*value);  // what its key tells must do
+  const bool in_pieces = duplicate_is_row_ && codec::is_large_row(*value);  // then only its key is shown
   if (duplicate_is_row_ && !in_pieces) {
     (void)layout_->row().unpack(*value, nullptr, record);
   } else if (duplicate_index_ >= 0 && key->size() > codec::kKeyStartLength) {
     const std::string_view parts = std::string_view(*key).substr(codec::kKeyStartLength);
     (void)layout_->index(static_cast<size_t>(duplicate_index_))
-        .codec->decode(parts, in_pieces ? std::string_view() : *value, record, scratch);
+        .codec->decode(parts, in_pieces ? std::string_view() : *value, record);
   }
 }
 

@@ -1,9 +1,9 @@
 // Fills a new table for ALTER ... COPY and CREATE ... SELECT, without locks, undo or WAL.
 //
-// The first rows are kept in memory: a small table is written into the shared family in one batch. Beyond
-// kSmallTableBytes the table gets a family of its own and everything goes through sorted ingestion. Of a row
-// too large to be one value (large_rows.h) nothing but the piece at hand is held, beside what is being
-// sorted.
+// The first rows are kept in memory, so that a small table can be written into the shared family in one
+// batch. Beyond kSmallTableBytes the table gets a family of its own and all its rows are sorted and ingested.
+// A row that is too large to be one value (large_rows.h) is added piece by piece, so only one piece of it is
+// copied at a time.
 #pragma once
 
 #include <functional>
@@ -22,34 +22,37 @@ namespace atoll::table {
 class BulkCopy {
  public:
   static constexpr size_t kSmallTableBytes = 4 << 20;
-  // The limit when the copies of one statement are so many that they have used up its memory.
+  // The limit instead of kSmallTableBytes once all copies of one statement together have used up its memory.
   static constexpr size_t kSmallTableBytesMin = 256 << 10;
 
-  // Where the rows go. What is pointed to lives longer than the copy.
+  // The place to which the rows are copied. The objects pointed to must outlive the copy.
   struct Target {
     lsm::Rows *rows = nullptr;
     lsm::Loads *loads = nullptr;
-    // Asked at the end: is a small table to be on the local disk when finish() returns?
+    // Asked by finish(): whether the rows of a small table must be synced to the local disk before it
+    // returns.
     std::function<bool()> is_synced;
-    // Gives the table, which is in the shared family, a family of its own; *layout: its layout there. Called
-    // at most once.
+    // Moves the table from the shared family into a family of its own; *layout: its layout there. Called at
+    // most once.
     std::function<Status(std::shared_ptr<const Layout> *layout)> move_to_own_family;
   };
 
   BulkCopy(Target target, std::shared_ptr<const Layout> layout, std::shared_ptr<lsm::SortBudget> budget);
   ~BulkCopy();
 
-  // Adds one row. Errors: kNoSpace, kUnavailable, kFenced, kDuplicate (presorted primary keys only).
+  // Adds one row. Errors: kNoSpace, kUnavailable, kFenced; kDuplicate, only in keys that come presorted.
+  // finish() finds all other duplicates.
   Status add(const uint8_t *record);
 
-  // Makes all rows visible at once. *layout: what the table is now (it may have moved to a family of its
-  // own). Errors: as add, kDuplicate (then duplicate_index() and duplicate_record()), kInterrupted.
+  // Makes all rows visible at once. *layout: the present layout of the table, which may have moved to a
+  // family of its own. Errors: as add(); kDuplicate, after which the caller asks duplicate_index() and
+  // show_duplicate(); kInterrupted.
   Status finish(const std::function<bool(double)> &progress, std::shared_ptr<const Layout> *layout);
 
   uint64_t rows() const { return rows_; }
   int duplicate_index() const { return duplicate_index_; }
-  // Puts the duplicate's values into `record`; blobs point into the strings.
-  void show_duplicate(uint8_t *record, std::string *key, std::string *value, std::string *scratch);
+  // Puts the duplicate's values into `record`. BLOB columns of the record point into the strings.
+  void show_duplicate(uint8_t *record, std::string *key, std::string *value);
 
  private:
   struct Entry {
@@ -71,10 +74,10 @@ class BulkCopy {
   std::shared_ptr<const Layout> layout_;
   const std::shared_ptr<lsm::SortBudget> budget_;
   std::vector<Entry> small_;
-  size_t small_bytes_ = 0;  // also in the budget
+  size_t small_bytes_ = 0;  // the bytes of small_, which are also counted in budget_
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;          // load stream of: [0] rows, [1 + i] index i
-  std::optional<size_t> pieces_stream_;  // of rows too large to be one value, once there is one
+  std::vector<size_t> streams_;          // the load's streams: [0] for rows, [1 + i] for index i
+  std::optional<size_t> pieces_stream_;  // opened when the first row comes that is too large for one value
   uint64_t next_hidden_id_ = 1;
   uint64_t rows_ = 0;
   int duplicate_index_ = -1;

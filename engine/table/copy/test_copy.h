@@ -1,4 +1,4 @@
-// Tests only: a copy into the table of a test, which gets a family of its own when the copy needs one.
+// Tests only: copies rows into the table of a test. The table moves to a family of its own if the copy asks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace atoll::table {
 
-// `Test`: a StoredTableTest. Its `layout_` is that of the copied table.
+// `Test`: a StoredTableTest. Its `layout_` is that of the table into which the rows are copied.
 template <typename Test>
 class CopyTest : public Test {
  protected:
@@ -38,16 +38,16 @@ class CopyTest : public Test {
   Status finish() {
     return copy_->finish([](double) { return true; }, &layout_);
   }
-  // Puts into `record` what the message about a duplicate is made from; its blobs point into this object.
+  // Puts the row for the message about a duplicate into `record`, whose BLOBs then point into this object.
   void show_duplicate(codec::testing::Record *record) {
-    copy_->show_duplicate(record->data(), &duplicate_key_, &duplicate_value_, &scratch_);
+    copy_->show_duplicate(record->data(), &duplicate_key_, &duplicate_value_);
   }
 
   std::shared_ptr<lsm::SortBudget> budget_;
   std::unique_ptr<BulkCopy> copy_;
 
  private:
-  std::string duplicate_key_, duplicate_value_, scratch_;
+  std::string duplicate_key_, duplicate_value_;
 };
 
 }  // namespace atoll::table
